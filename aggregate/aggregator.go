@@ -1,0 +1,150 @@
+package aggregate
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary/model"
+)
+
+// Aggregator is the state of the core.
+type Aggregator struct {
+	config     model.ClusterID // the config cluster, whose definitions win
+	create     func(source model.ShardKey) Registry
+	registries map[model.ShardKey]Registry
+	order      []model.ShardKey // keys of registries, sorted
+	cross      crossRegister
+
+	services map[model.ServiceKey]*serviceRow
+	dirty    map[model.ServiceKey]struct{}
+
+	// gone holds the highest epoch of each source that was removed: what its
+	// goroutines still say on their way out is ignored (I:6 B6).
+	gone map[model.ShardKey]uint64
+}
+
+// New returns an empty core. create makes the registry of a source that is
+// heard for the first time; definitions of cluster config win a merge.
+func New(config model.ClusterID, create func(source model.ShardKey) Registry) *Aggregator {
+	return &Aggregator{
+		config: config, create: create,
+		registries: map[model.ShardKey]Registry{},
+		cross:      newCrossRegister(),
+		services:   map[model.ServiceKey]*serviceRow{},
+		dirty:      map[model.ServiceKey]struct{}{},
+		gone:       map[model.ShardKey]uint64{},
+	}
+}
+
+// Round applies the batches in their order, derives once what they touched and
+// returns what changed. now decides only when holds end.
+func (a *Aggregator) Round(now time.Time, batches []model.Batch) model.Delta {
+	var delta model.Delta
+	for i := range batches {
+		b := &batches[i]
+		if delta.Received.IsZero() || b.Received.Before(delta.Received) {
+			delta.Received = b.Received
+		}
+		if b.Removed {
+			a.remove(b, &delta)
+		} else if r := a.registry(b); r != nil {
+			r.Apply(b)
+		}
+	}
+	for _, key := range a.order {
+		r := a.registries[key]
+		r.Derive(now, recorder{a, key})
+		if s, ok := r.Synced(); ok {
+			delta.Synced = append(delta.Synced, s)
+		}
+	}
+	for _, key := range delta.Gone {
+		a.forget(key)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(a.dirty), model.ServiceKey.Compare) {
+		if d, changed := a.derive(key); changed {
+			delta.Services = append(delta.Services, d)
+		}
+	}
+	clear(a.dirty)
+	return delta
+}
+
+// registry returns the registry that b is for, nil if its epoch is over.
+func (a *Aggregator) registry(b *model.Batch) Registry {
+	if r := a.registries[b.Source]; r != nil {
+		return r
+	}
+	if b.Epoch <= a.gone[b.Source] && a.gone[b.Source] != 0 {
+		return nil
+	}
+	r := a.create(b.Source)
+	a.registries[b.Source] = r
+	i, _ := slices.BinarySearchFunc(a.order, b.Source, model.ShardKey.Compare)
+	a.order = slices.Insert(a.order, i, b.Source)
+	a.cross.add(b.Source, r)
+	return r
+}
+
+// remove closes the registry of a source. It still derives once, to take back
+// what it reported; then it is forgotten.
+func (a *Aggregator) remove(b *model.Batch, delta *model.Delta) {
+	a.gone[b.Source] = max(a.gone[b.Source], b.Epoch)
+	if r := a.registries[b.Source]; r != nil {
+		r.Close()
+		a.cross.remove(b.Source)
+	}
+	if !slices.Contains(delta.Gone, b.Source) {
+		delta.Gone = append(delta.Gone, b.Source)
+	}
+}
+
+func (a *Aggregator) forget(key model.ShardKey) {
+	if i, ok := slices.BinarySearchFunc(a.order, key, model.ShardKey.Compare); ok {
+		a.order = slices.Delete(a.order, i, i+1)
+	}
+	delete(a.registries, key)
+}
+
+// Next returns when Round has something to do even if no batch comes; zero if
+// never.
+func (a *Aggregator) Next() time.Time {
+	var next time.Time
+	for _, key := range a.order {
+		if t := a.registries[key].Next(); !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	return next
+}
+
+// WorkloadEntries yields the WorkloadEntries of a namespace, of all clusters.
+// Registries of Kubernetes clusters join their services against it.
+func (a *Aggregator) WorkloadEntries(namespace string) iter.Seq[*model.WorkloadInstance] {
+	return a.workloads(namespace, func(p model.Provider) bool { return p != model.Kubernetes })
+}
+
+// Pods yields the pods of a namespace, of all clusters. The ServiceEntry store
+// joins its services against it.
+func (a *Aggregator) Pods(namespace string) iter.Seq[*model.WorkloadInstance] {
+	return a.workloads(namespace, func(p model.Provider) bool { return p == model.Kubernetes })
+}
+
+// workloads reads the tables of their owners, in the order of sources: each
+// workload is stored once, and a registry that comes late joins against all.
+func (a *Aggregator) workloads(namespace string, from func(model.Provider) bool) iter.Seq[*model.WorkloadInstance] {
+	return func(yield func(*model.WorkloadInstance) bool) {
+		for _, key := range a.order {
+			if !from(key.Provider) {
+				continue
+			}
+			for w := range a.registries[key].Workloads(namespace) {
+				if !yield(w) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package clusters
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"tributary/model"
+)
+
+// cluster is one member, owned by the goroutine of the Manager.
+type cluster struct {
+	claim  claim // as wanted now, or last if it is leaving
+	life   life
+	added  time.Time
+	runs   []*run // not ended yet, by ascending epoch
+	base   uint64 // epochs up to here are not of this cluster
+	newest uint64 // highest epoch started; base if none
+
+	complete model.Synced // of the newest epoch that the core has whole; Epoch 0 if none
+	took     time.Duration
+
+	lastError string // of the newest epoch; "" once it is well
+	timedOut  bool
+	leaving   bool // its rows are being taken back
+	told      told // what the log knows
+}
+
+// told is what was logged last; it changes with what is worth a line.
+type told struct {
+	state State
+	event event
+}
+
+// maxRuns is how many epochs of a cluster may run at once: the one in force and
+// the one that is to follow it. A third waits until one of them has ended.
+const maxRuns = 2
+
+// step takes an event in and logs what a person has to know: each change once,
+// not each repetition of the same trouble in other words.
+func (c *cluster) step(now time.Time, e event, reason string, log *slog.Logger) {
+	c.life.step(now, e, reason)
+	t := told{c.life.state, e}
+	if t == c.told {
+		return
+	}
+	was := c.told
+	c.told = t
+	log = log.With("cluster", c.claim.id)
+	switch e {
+	case evUnreachable:
+		log.Warn("cluster does not answer", "state", t.state, "err", reason)
+	case evDeny:
+		log.Error("cluster refuses the credential", "state", t.state, "secret", c.claim.secret, "err", reason)
+	case evAnswer, evComplete:
+		if was.event == evUnreachable || was.event == evDeny {
+			log.Info("cluster answers", "state", t.state)
+		}
+	}
+}
+
+// observe derives the state from what the sources have seen. The epoch in force
+// decides; what is wrong with a newer one is told beside it.
+func (c *cluster) observe(now time.Time, log *slog.Logger) {
+	if c.leaving || len(c.runs) == 0 {
+		return
+	}
+	serving, newest := c.runs[0], c.runs[len(c.runs)-1]
+	for _, r := range c.runs {
+		if r.spec.Epoch == c.complete.Epoch {
+			serving = r
+		}
+	}
+	h, err := serving.health()
+	complete := serving.spec.Epoch == c.complete.Epoch
+	e, reason, ok := judge(&h, err, complete)
+	c.lastError = reason
+	if serving != newest {
+		nh, nerr := newest.health()
+		if _, r, nok := judge(&nh, nerr, false); nok && r != "" {
+			c.lastError = "new credential: " + r
+			reason = c.lastError
+		}
+	}
+	if c.claim.err != nil {
+		c.lastError = c.claim.err.Error()
+		reason = "it runs on its earlier kubeconfig: " + c.lastError
+	}
+	if ok {
+		c.step(now, e, reason, log)
+	}
+}
+
+// finish takes in that the core has all of an epoch. From now on the core hears
+// no older one, whatever became of this one meanwhile.
+func (c *cluster) finish(now time.Time, s model.Synced, log *slog.Logger) {
+	if c.leaving || s.Epoch <= c.complete.Epoch || s.Epoch <= c.base || s.Epoch > c.newest {
+		return
+	}
+	rotated := c.complete.Epoch != 0
+	c.complete, c.took, c.timedOut = s, 0, false
+	for _, r := range c.runs {
+		if r.spec.Epoch == s.Epoch {
+			c.took = now.Sub(r.began)
+		}
+	}
+	text := "cluster synced"
+	if rotated {
+		text = "cluster synced with its new credential"
+	}
+	log.Info(text, "cluster", c.claim.id, "epoch", s.Epoch, "services", s.Services, "slices", s.Slices,
+		"workloads", s.Workloads, "endpoints", s.Endpoints, "took", c.took.Round(time.Millisecond))
+}
+
+// settle forgets runs that have ended, ends those that are not wanted any more,
+// and reports whether a new one has to be started for the credential that is.
+func (c *cluster) settle() (start bool) {
+	c.runs = slices.DeleteFunc(c.runs, (*run).ended)
+	for _, r := range c.runs {
+		switch {
+		case r.spec.Epoch < c.complete.Epoch:
+			r.end() // the core does not listen to it any more
+		case r.spec.Epoch > c.complete.Epoch && !r.follows(&c.claim) && c.claim.err == nil:
+			r.end() // its credential was replaced before it was in force
+		}
+	}
+	if c.claim.err != nil {
+		return false
+	}
+	for _, r := range c.runs {
+		if !r.ending && r.follows(&c.claim) {
+			return false // in force, or on its way
+		}
+	}
+	return len(c.runs) < maxRuns
+}
+
+// status returns what is shown of the cluster.
+func (c *cluster) status() Status {
+	s := Status{
+		ID: c.claim.id, Type: c.claim.kind.String(), kind: c.claim.kind, Secret: c.claim.secret, Dir: c.claim.dir,
+		State: c.life.state, Reason: c.life.reason, Since: c.life.since, Added: c.added, Epoch: c.newest,
+		LastError: c.lastError, TimedOut: c.timedOut,
+	}
+	if c.newest == c.base {
+		s.Epoch = 0 // none was started
+	}
+	if k := &c.complete; k.Epoch != 0 {
+		s.Epoch, s.Known, s.SyncDuration = k.Epoch, true, c.took
+		s.Services, s.Slices, s.Workloads, s.Endpoints = k.Services, k.Slices, k.Workloads, k.Endpoints
+	}
+	for _, r := range c.runs {
+		if r.spec.Epoch == s.Epoch {
+			s.health, _ = r.health()
+		}
+	}
+	s.LastEvent = oldestEvent(&s.health)
+	return s
+}
+
+func oldestEvent(h *model.SourceHealth) time.Time {
+	oldest := h.Kinds[0].LastEvent
+	for k := range model.Kinds {
+		if t := h.Kinds[k].LastEvent; t.Before(oldest) {
+			oldest = t
+		}
+	}
+	return oldest
+}

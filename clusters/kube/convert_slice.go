@@ -1,0 +1,130 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"tributary/model"
+)
+
+// mcsServiceLabel marks slices that the multi-cluster services API made from
+// those of other clusters. Their endpoints come from there already.
+const mcsServiceLabel = "multicluster.kubernetes.io/service-name"
+
+// slice converts an EndpointSlice; nil if it belongs to no Service of this
+// cluster or holds no addresses but names.
+func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, dropped int) {
+	service := o.Labels[discoveryv1.LabelServiceName]
+	if _, mcs := o.Labels[mcsServiceLabel]; mcs || service == "" || o.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil, 0
+	}
+	if o.Name == "" || o.Namespace == "" {
+		return nil, 1
+	}
+	s = &model.EndpointSlice{
+		Object:  model.NamespacedName{Namespace: o.Namespace, Name: o.Name},
+		Service: service,
+		Version: versionNumber(o.ResourceVersion),
+	}
+	for i := range o.Ports {
+		// A port without a number means "any port" in some slices that are made
+		// by hand. No client can be told that.
+		p := &o.Ports[i]
+		if p.Port == nil {
+			dropped++
+			continue
+		}
+		number, ok := portNumber(*p.Port)
+		if !ok {
+			dropped++
+			continue
+		}
+		name := ""
+		if p.Name != nil {
+			name = *p.Name
+		}
+		s.Ports = append(s.Ports, model.SlicePort{Name: name, Number: number})
+	}
+	slices.SortFunc(s.Ports, func(a, b model.SlicePort) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+	s.Ports = slices.CompactFunc(s.Ports, func(a, b model.SlicePort) bool { return a.Name == b.Name })
+
+	if len(o.Endpoints) > 0 {
+		s.Endpoints = make([]model.SliceEndpoint, 0, len(o.Endpoints))
+	}
+	for i := range o.Endpoints {
+		if e, ok := sliceEndpoint(&o.Endpoints[i], o.Namespace); ok {
+			s.Endpoints = append(s.Endpoints, e)
+		} else {
+			dropped++
+		}
+	}
+	slices.SortFunc(s.Endpoints, compareEndpoints)
+	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b model.SliceEndpoint) bool { return a.Addr == b.Addr })
+	return s, dropped
+}
+
+// sliceEndpoint converts one endpoint of a slice. Of its addresses only the
+// first counts, as the API documents: the others were never meant to be used.
+func sliceEndpoint(o *discoveryv1.Endpoint, namespace string) (e model.SliceEndpoint, ok bool) {
+	if len(o.Addresses) == 0 {
+		return e, false
+	}
+	if e.Addr, ok = usableAddr(o.Addresses[0]); !ok {
+		return e, false
+	}
+	if ref := o.TargetRef; ref != nil && ref.Kind == "Pod" && ref.Name != "" {
+		// A slice cannot speak for pods of another namespace. Without the pod
+		// nothing is known of who answers at the address, so it is not used.
+		if ref.Namespace != "" && ref.Namespace != namespace {
+			return e, false
+		}
+		e.Pod, e.UID = ref.Name, model.ParseUID(string(ref.UID))
+	}
+	if o.Zone != nil {
+		e.Zone = *o.Zone
+	}
+	e.Conditions = conditionsOf(&o.Conditions)
+	return e, true
+}
+
+// conditionsOf resolves conditions that are not given as the API documents: an
+// endpoint is ready unless told otherwise, serving as it is ready, and not
+// terminating.
+func conditionsOf(o *discoveryv1.EndpointConditions) (f model.EndpointFlags) {
+	ready := o.Ready == nil || *o.Ready
+	if ready {
+		f |= model.EndpointReady
+	}
+	if o.Serving == nil && ready || o.Serving != nil && *o.Serving {
+		f |= model.EndpointServing
+	}
+	if o.Terminating != nil && *o.Terminating {
+		f |= model.EndpointTerminating
+	}
+	return f
+}
+
+// compareEndpoints orders by address; of equal addresses the one to keep comes
+// first: ready before not, one with a pod before one without, then by name.
+func compareEndpoints(a, b model.SliceEndpoint) int {
+	rank := func(e *model.SliceEndpoint) int {
+		n := 0
+		if e.Conditions&model.EndpointReady == 0 {
+			n += 4
+		}
+		if e.Conditions&model.EndpointTerminating != 0 {
+			n += 2
+		}
+		if e.Pod == "" {
+			n++
+		}
+		return n
+	}
+	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(rank(&a), rank(&b)), strings.Compare(a.Pod, b.Pod),
+		slices.Compare(a.UID[:], b.UID[:]), cmp.Compare(a.Conditions, b.Conditions), strings.Compare(a.Zone, b.Zone))
+}

@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"tributary/model"
+)
+
+// A new epoch is make before break: with a new credential the same ID may even
+// lead to another cluster, so what it says is collected beside the tables in
+// force, and nothing of it is seen before it is complete. Then the tables are
+// exchanged, and only what differs is marked.
+
+// stage takes in a batch of an epoch newer than the one in force.
+func (r *Registry) stage(b *model.Batch) {
+	if r.staged == nil || b.Epoch > r.staged.epoch {
+		if r.staged != nil {
+			r.staged.release()
+		}
+		r.staged = newTables(r.shard.Cluster, b.Epoch, r.interns)
+		r.staged.adopt = r.tables
+	}
+	r.staged.apply(b)
+	r.staged.derive(clock{})
+	if r.staged.synced() {
+		r.exchange(r.staged)
+		r.staged = nil
+	}
+}
+
+// Close takes everything back: workloads from their handlers at once, services
+// with the next Derive. A closed registry ignores every batch.
+func (r *Registry) Close() {
+	if r.staged != nil {
+		r.staged.release()
+		r.staged = nil
+	}
+	if r.tables != nil {
+		r.exchange(newTables(r.shard.Cluster, math.MaxUint64, r.interns))
+	}
+	r.reported = true
+}
+
+// exchange puts next in force in place of the tables that were.
+func (r *Registry) exchange(next *tables) {
+	old := r.tables
+	next.adopt = nil
+	clear(next.dirty.services)
+	for n, id := range next.sliceIDs {
+		if oldID, ok := old.sliceIDs[n]; ok {
+			a, b := old.slices.Get(oldID), next.slices.Get(id)
+			if a.service == b.service && sameSlice(a.slice, b.slice) {
+				b.slice = a.slice
+			}
+		}
+	}
+	maps.Copy(next.dirty.services, old.dirty.services) // marked, not reported yet
+	for _, n := range sortedNames(old.services) {
+		was := old.services[n]
+		if was.key.Host == "" && next.services[n] == nil {
+			continue // was never reported
+		}
+		row := next.serviceRow(n)
+		row.key, row.shards = was.key, was.shards
+		if !was.service.Equal(row.service) {
+			next.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+		}
+		if !slices.Equal(old.slicesOf(was), next.slicesOf(row)) {
+			next.dirty.services[n] |= dirtyEndpoints
+		}
+	}
+	for n := range next.services {
+		if old.services[n] == nil {
+			next.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+		}
+	}
+	r.tables, r.reported = next, false
+	for _, ns := range sortedUnion(old.pods, next.pods) {
+		for _, name := range sortedUnion(old.pods[ns], next.pods[ns]) {
+			if was, is := old.pod(ns, name), next.pod(ns, name); !was.Equal(is) {
+				r.announce(was, is)
+			}
+		}
+	}
+	next.onPod = r.announce
+	old.release()
+}
+
+// slicesOf returns the slices of a service, sorted by object.
+func (t *tables) slicesOf(row *serviceRow) []*model.Slice {
+	var list []*model.Slice
+	for _, id := range row.slices {
+		list = append(list, t.slices.Get(id).slice)
+	}
+	slices.SortFunc(list, compareSlices)
+	return list
+}
+
+func (t *tables) pod(namespace, name string) *model.WorkloadInstance {
+	if r := t.pods[namespace][name]; r != nil {
+		return r.pod
+	}
+	return nil
+}
+
+// sameSlice reports whether two rows of one slice say the same; Version is no
+// part of what they say.
+func sameSlice(a, b *model.Slice) bool {
+	return slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Localities, b.Localities) &&
+		slices.Equal(a.Accounts, b.Accounts) && slices.Equal(a.Endpoints, b.Endpoints)
+}
+
+func sortedUnion[V any](a, b map[string]V) []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func sortedNames[V any](m map[model.NamespacedName]V) []model.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), model.NamespacedName.Compare)
+}

@@ -1,0 +1,143 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"tributary/model"
+)
+
+// listWatch is what a reflector lists and watches through. It lists page by
+// page into the feed and gives the reflector an empty list with the version to
+// watch from, so that no more than a page of objects is ever in memory.
+type listWatch struct {
+	feed     *feed
+	kind     kind
+	pageSize int64
+	gate     *gate
+}
+
+// IsWatchListSemanticsUnSupported keeps the reflector from streaming the list
+// itself: it would collect all of it before it handed over the first object.
+func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// List and Watch are here for the interface; the reflector calls the forms with
+// a context.
+func (l *listWatch) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+// Watch: see List.
+func (l *listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}
+
+// ListWithContext hands all objects of the kind to the feed.
+//
+// The version that the reflector asks for is not passed on. With one, API
+// servers answer from their cache and ignore the size of the page, so that the
+// list would come as a whole; without one the answer is also never older than
+// what was seen before. If a page is refused because the list took too long
+// (410 Gone) the reflector calls again at once, which is a new snapshot.
+func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	// The reflector does not wait for this call when its context ends.
+	leave, ok := l.gate.enter()
+	if !ok {
+		return nil, context.Canceled
+	}
+	defer leave()
+
+	options := metav1.ListOptions{Limit: l.pageSize}
+	for start := true; ; start = false {
+		page, err := l.kind.list(ctx, options)
+		now := time.Now()
+		if err != nil {
+			return nil, l.failed(ctx, listRequest, now, err)
+		}
+		m, err := meta.ListAccessor(page)
+		if err != nil {
+			return nil, l.failed(ctx, listRequest, now, err)
+		}
+		version, rest := m.GetResourceVersion(), m.GetContinue()
+		l.feed.health.worked(l.feed.kind, listRequest)
+		b := l.feed.batch(now)
+		b.SnapshotStart, b.SnapshotEnd = start, rest == ""
+		dropped := 0
+		err = meta.EachListItem(page, func(o runtime.Object) error {
+			_, n := l.feed.convert.add(&b, o)
+			dropped += n
+			return nil
+		})
+		if err != nil {
+			return nil, l.failed(ctx, listRequest, now, err)
+		}
+		l.feed.health.heard(l.feed.kind, now, version, dropped)
+		page, m = nil, nil // the objects can go while the core takes their rows
+		if err := l.feed.page(ctx, b); err != nil {
+			return nil, err
+		}
+		if b.SnapshotEnd {
+			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
+		}
+		options.Continue = rest
+	}
+}
+
+// WatchWithContext opens a watch from where the list or the last watch ended.
+func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := l.kind.watch(ctx, o)
+	if err != nil {
+		return nil, l.failed(ctx, watchRequest, time.Now(), err)
+	}
+	l.feed.health.worked(l.feed.kind, watchRequest)
+	return w, nil
+}
+
+// failed notes a failure, except those that are part of the protocol: our own
+// end, and versions that the API server has forgotten.
+func (l *listWatch) failed(ctx context.Context, r request, now time.Time, err error) error {
+	if ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		l.feed.health.failed(l.feed.kind, r, now, err)
+	}
+	return fmt.Errorf("%s of cluster %s: %w", l.feed.kind, l.feed.source.Cluster, err)
+}
+
+// gate lets calls in until it is closed, and closing waits for those inside.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	inside sync.WaitGroup
+}
+
+func (g *gate) enter() (leave func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, false
+	}
+	g.inside.Add(1)
+	return g.inside.Done, true
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.inside.Wait()
+}
+
+// kind is how objects of one kind are listed and watched.
+type kind struct {
+	kind    model.Kind
+	example runtime.Object
+	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}

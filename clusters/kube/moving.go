@@ -1,0 +1,136 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"tributary/model"
+)
+
+// clock is the time as the core sees it in one round, and how long an endpoint
+// that leaves a slice is held for another slice to take it over.
+type clock struct {
+	now  time.Time
+	hold time.Duration
+}
+
+// move names an endpoint that left a slice and is held in it.
+type move struct {
+	slice uint32
+	addr  model.Addr
+}
+
+type moveHold struct {
+	due time.Time
+}
+
+// moves is the state machine of endpoints that leave one slice while their pod
+// is still there and ready. The EndpointSlice controller moves endpoints between
+// slices by two writes; in between a client must not lose the endpoint, nor may
+// it be kept once the pod went or stopped being ready. Each hold lasts equally
+// long, so the queue is in order of their ends.
+type moves struct {
+	due   map[move]moveHold
+	queue []move
+}
+
+// holdMove decides whether e, which its slice no longer names, stays for now.
+func (t *tables) holdMove(id uint32, row *sliceRow, e *model.Endpoint, clock clock) bool {
+	if clock.hold <= 0 || !e.Flags.Served() || e.Workload == nil || !e.Workload.State.Serving() {
+		return false
+	}
+	m := move{id, e.Addr}
+	if _, held := t.moves.due[m]; held {
+		return true // settleMoves decides
+	}
+	if e.Flags&model.EndpointMoving != 0 {
+		return false
+	}
+	t.moves.due[m] = moveHold{clock.now.Add(clock.hold)}
+	t.moves.queue = append(t.moves.queue, m)
+	return true
+}
+
+// settleMoves ends the holds that are over: the time is up, another slice of
+// the service has the endpoint, its own slice has it back, or the pod is no
+// longer ready.
+func (t *tables) settleMoves(clock clock) {
+	if len(t.moves.due) == 0 {
+		t.moves.queue = nil
+		return
+	}
+	over := map[uint32][]model.Addr{}
+	for m, h := range t.moves.due {
+		row := t.slices.Get(m.slice)
+		e := findEndpoint(row.slice, m.addr)
+		if e == nil || e.Flags&model.EndpointMoving == 0 {
+			delete(t.moves.due, m) // back, or gone with its slice
+			continue
+		}
+		if !clock.now.Before(h.due) || !e.Flags.Served() || !e.Workload.State.Serving() || t.elsewhere(m, row, e) {
+			delete(t.moves.due, m)
+			over[m.slice] = append(over[m.slice], m.addr)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(over)) {
+		t.endMoves(id, over[id])
+	}
+}
+
+// elsewhere reports whether another slice of the same service has e.
+func (t *tables) elsewhere(m move, row *sliceRow, e *model.Endpoint) bool {
+	r := t.pods[row.slice.Object.Namespace][e.Workload.Name]
+	if r == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.slices, func(id uint32) bool {
+		other := t.slices.Get(id)
+		if id == m.slice || other.service != row.service {
+			return false
+		}
+		o := findEndpoint(other.slice, m.addr)
+		return o != nil && o.Flags&model.EndpointMoving == 0
+	})
+}
+
+// endMoves takes the endpoints with these addresses out of slice id.
+func (t *tables) endMoves(id uint32, addrs []model.Addr) {
+	row := t.slices.Get(id)
+	next := *row.slice
+	next.Endpoints = slices.DeleteFunc(slices.Clone(row.slice.Endpoints), func(e model.Endpoint) bool {
+		return slices.Contains(addrs, e.Addr)
+	})
+	next.Accounts = accountsOf(next.Endpoints, row.slice.Accounts)
+	t.counts.Endpoints += len(next.Endpoints) - len(row.slice.Endpoints)
+	for _, a := range addrs {
+		t.unlinkPod(id, &next, findEndpoint(row.slice, a))
+	}
+	row.slice = &next
+	t.markEndpoints(next.Object.Namespace, row.service)
+	if row.gone && len(next.Endpoints) == 0 {
+		t.dropSlice(next.Object, id)
+	}
+}
+
+// nextMove returns when the next hold ends; zero if none is held.
+func (t *tables) nextMove() time.Time {
+	q := t.moves.queue
+	for len(q) > 0 {
+		if h, ok := t.moves.due[q[0]]; ok {
+			t.moves.queue = q
+			return h.due
+		}
+		q = q[1:]
+	}
+	t.moves.queue = nil
+	return time.Time{}
+}
+
+func findEndpoint(s *model.Slice, a model.Addr) *model.Endpoint {
+	i, found := slices.BinarySearchFunc(s.Endpoints, a, func(e model.Endpoint, a model.Addr) int { return e.Addr.Compare(a) })
+	if !found {
+		return nil
+	}
+	return &s.Endpoints[i]
+}

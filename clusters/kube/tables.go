@@ -1,0 +1,305 @@
+package kube
+
+import (
+	"slices"
+
+	"tributary/internal/table"
+	"tributary/model"
+)
+
+// tables is what one epoch of a cluster has said: three inputs and the
+// postings that join them. A slice row is stored joined to its pods, and its
+// input can be read back from it, so endpoints are held once.
+type tables struct {
+	epoch    uint64
+	cluster  model.ClusterID
+	interns  *interns
+	services map[model.NamespacedName]*serviceRow
+	slices   table.Rows[sliceRow]
+	sliceIDs map[model.NamespacedName]uint32
+	pods     map[string]map[string]*podRow // namespace, name
+
+	// generation counts the snapshots of a kind; a row that a snapshot has not
+	// named by its end has an older one and goes.
+	generation [model.Kinds]uint32
+	complete   [model.Kinds]bool
+	counts     model.Synced
+
+	dirty dirty
+	moves moves
+
+	// adopt is set while an epoch is staged: the tables in force, whose equal
+	// workloads are taken over so that their slices stay equal too.
+	adopt *tables
+	// onPod is called with each pod that changes; nil while staged.
+	onPod model.WorkloadHandler
+}
+
+// interns is shared by all epochs of a registry, so that equal workloads of two
+// epochs have equal pointers.
+type interns struct {
+	labels     table.Strings
+	identities table.Values[model.Identity]
+	placements table.Values[model.Placement]
+}
+
+// serviceRow exists while there is a definition or a slice.
+type serviceRow struct {
+	service    *model.Service // nil: slices only
+	slices     table.IDs
+	generation uint32
+
+	// What was reported last: under which key, and for which clusters there
+	// were slices, sorted.
+	key    model.ServiceKey
+	shards []model.ClusterID
+}
+
+type sliceRow struct {
+	slice      *model.Slice
+	service    string // in the namespace of the slice
+	generation uint32
+	gone       bool // deleted, but with endpoints that are moving
+}
+
+// podRow exists while there is a pod or a slice that refers to it.
+type podRow struct {
+	pod        *model.WorkloadInstance // nil: not known (yet)
+	slices     table.IDs               // slices with an endpoint that refers to it
+	generation uint32
+}
+
+// dirty is what the batches of a round touched, for derive.
+type dirty struct {
+	services map[model.NamespacedName]dirtyService
+	// pods holds, for each pod that changed, what it was before the round.
+	pods map[*podRow]podChange
+	// slices holds the newest input of each slice that changed; nil means
+	// deleted.
+	slices map[model.NamespacedName]*model.EndpointSlice
+}
+
+type podChange struct {
+	name model.NamespacedName
+	old  *model.WorkloadInstance
+}
+
+type dirtyService uint8
+
+const (
+	dirtyEndpoints dirtyService = 1 << iota
+	dirtyDefinition
+)
+
+func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
+	return &tables{
+		epoch: epoch, cluster: cluster, interns: in,
+		services: map[model.NamespacedName]*serviceRow{},
+		sliceIDs: map[model.NamespacedName]uint32{},
+		pods:     map[string]map[string]*podRow{},
+		dirty: dirty{
+			services: map[model.NamespacedName]dirtyService{},
+			pods:     map[*podRow]podChange{},
+			slices:   map[model.NamespacedName]*model.EndpointSlice{},
+		},
+		moves: moves{due: map[move]moveHold{}},
+	}
+}
+
+// apply writes the rows of b and marks what they touch. Nothing is derived.
+func (t *tables) apply(b *model.Batch) {
+	if b.SnapshotStart {
+		t.generation[b.Kind]++
+	}
+	for _, s := range b.Services {
+		t.setService(model.NamespacedName{Namespace: s.Key.Namespace, Name: s.Name}, s)
+	}
+	for _, s := range b.Slices {
+		t.dirty.slices[s.Object] = s
+		if id, ok := t.sliceIDs[s.Object]; ok {
+			t.slices.Get(id).generation = t.generation[model.KindEndpointSlice]
+		}
+	}
+	for _, w := range b.Workloads {
+		t.setPod(model.NamespacedName{Namespace: w.Identity.Namespace, Name: w.Name}, w)
+	}
+	for _, n := range b.Deletes {
+		t.delete(b.Kind, n)
+	}
+	if b.SnapshotEnd {
+		t.sweep(b.Kind)
+		t.complete[b.Kind] = true
+	}
+}
+
+func (t *tables) delete(kind model.Kind, n model.NamespacedName) {
+	switch kind {
+	case model.KindService:
+		t.setService(n, nil)
+	case model.KindEndpointSlice:
+		if _, ok := t.sliceIDs[n]; ok {
+			t.dirty.slices[n] = nil
+		} else {
+			delete(t.dirty.slices, n)
+		}
+	case model.KindPod:
+		t.setPod(n, nil)
+	}
+}
+
+// sweep deletes the rows of a kind that its snapshot has not named.
+func (t *tables) sweep(kind model.Kind) {
+	var unnamed []model.NamespacedName
+	now := t.generation[kind]
+	switch kind {
+	case model.KindService:
+		for n, r := range t.services {
+			if r.service != nil && r.generation != now {
+				unnamed = append(unnamed, n)
+			}
+		}
+	case model.KindEndpointSlice:
+		for n, id := range t.sliceIDs {
+			if t.slices.Get(id).generation != now && t.dirty.slices[n] == nil {
+				unnamed = append(unnamed, n)
+			}
+		}
+	case model.KindPod:
+		for ns, pods := range t.pods {
+			for name, r := range pods {
+				if r.pod != nil && r.generation != now {
+					unnamed = append(unnamed, model.NamespacedName{Namespace: ns, Name: name})
+				}
+			}
+		}
+	}
+	slices.SortFunc(unnamed, model.NamespacedName.Compare)
+	for _, n := range unnamed {
+		t.delete(kind, n)
+	}
+}
+
+func (t *tables) setService(n model.NamespacedName, s *model.Service) {
+	r := t.services[n]
+	if r == nil {
+		if s == nil {
+			return
+		}
+		r = &serviceRow{}
+		t.services[n] = r
+	}
+	r.generation = t.generation[model.KindService]
+	if s == nil && r.service != nil {
+		t.counts.Services--
+	} else if s != nil && r.service == nil {
+		t.counts.Services++
+	}
+	if !r.service.Equal(s) {
+		t.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+	}
+	if s != nil {
+		s.Selector = model.PackedLabels(t.interns.labels.Intern(s.Selector.Packed()))
+	}
+	if r.service != nil {
+		t.interns.labels.Release(r.service.Selector.Packed())
+	}
+	r.service = s
+}
+
+func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
+	r := t.pods[n.Namespace][n.Name]
+	if r == nil {
+		if w == nil {
+			return
+		}
+		r = t.addPod(n)
+	}
+	r.generation = t.generation[model.KindPod]
+	old := r.pod
+	if old == nil && w == nil || old.Equal(w) {
+		return
+	}
+	if w != nil {
+		w = t.internWorkload(w)
+		if t.adopt != nil {
+			if a := t.adopt.pods[n.Namespace][n.Name]; a != nil && a.pod.Equal(w) {
+				w = a.pod // its interned parts are those of w
+			}
+		}
+	}
+	if _, marked := t.dirty.pods[r]; !marked {
+		t.dirty.pods[r] = podChange{n, old}
+	}
+	if old != nil {
+		t.counts.Workloads--
+		t.releaseWorkload(old)
+	}
+	if w != nil {
+		t.counts.Workloads++
+	}
+	r.pod = w
+	if t.onPod != nil {
+		t.onPod(old, w)
+	}
+}
+
+func (t *tables) addPod(n model.NamespacedName) *podRow {
+	pods := t.pods[n.Namespace]
+	if pods == nil {
+		pods = map[string]*podRow{}
+		t.pods[n.Namespace] = pods
+	}
+	r := &podRow{}
+	pods[n.Name] = r
+	return r
+}
+
+// dropPod forgets a row that neither a pod nor a slice needs.
+func (t *tables) dropPod(n model.NamespacedName, r *podRow) {
+	if r.pod != nil || len(r.slices) > 0 {
+		return
+	}
+	pods := t.pods[n.Namespace]
+	if pods[n.Name] != r {
+		return
+	}
+	delete(pods, n.Name)
+	if len(pods) == 0 {
+		delete(t.pods, n.Namespace)
+	}
+}
+
+// internWorkload returns w with its labels, identity and placement shared.
+func (t *tables) internWorkload(w *model.WorkloadInstance) *model.WorkloadInstance {
+	c := *w
+	c.Labels = model.PackedLabels(t.interns.labels.Intern(w.Labels.Packed()))
+	c.Identity = t.interns.identities.Intern(*w.Identity)
+	c.Placement = t.interns.placements.Intern(*w.Placement)
+	return &c
+}
+
+func (t *tables) releaseWorkload(w *model.WorkloadInstance) {
+	t.interns.labels.Release(w.Labels.Packed())
+	t.interns.identities.Release(w.Identity)
+	t.interns.placements.Release(w.Placement)
+}
+
+// release gives back what the tables hold of the shared interns. The tables
+// are not usable afterwards.
+func (t *tables) release() {
+	for _, pods := range t.pods {
+		for _, r := range pods {
+			if r.pod != nil {
+				t.releaseWorkload(r.pod)
+			}
+		}
+	}
+	for _, r := range t.services {
+		if r.service != nil {
+			t.interns.labels.Release(r.service.Selector.Packed())
+		}
+	}
+}
+
+// synced reports whether every kind had a complete snapshot.
+func (t *tables) synced() bool { return !slices.Contains(t.complete[:], false) }

@@ -1,0 +1,151 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	kubeclock "k8s.io/utils/clock"
+
+	"tributary/model"
+)
+
+// DefaultPageSize is how many objects are asked for at once.
+const DefaultPageSize = 500
+
+// WatchConfig says what a Watcher watches and how.
+type WatchConfig struct {
+	// Source and Epoch stand in every batch.
+	Source model.ShardKey
+	Epoch  uint64
+	// Client reaches the cluster. Close, if set, is called when Run ends.
+	Client kubernetes.Interface
+	Close  func()
+
+	DomainSuffix string       // of hosts; default DefaultDomainSuffix
+	PageSize     int64        // default DefaultPageSize
+	Logger       *slog.Logger // default slog.Default()
+}
+
+// Watcher turns the objects of one cluster into batches, for one credential.
+type Watcher struct {
+	config WatchConfig
+	health
+}
+
+// NewWatcher returns a watcher that does nothing before Run.
+func NewWatcher(c WatchConfig) *Watcher {
+	if c.PageSize <= 0 {
+		c.PageSize = DefaultPageSize
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return &Watcher{config: c}
+}
+
+// Run watches until ctx ends, then returns nil; or until out fails, then
+// returns why. It is called once. When it returns nothing of it runs any more,
+// and out will not be called again. An API server that does not answer is no
+// reason to end: it is asked again, with back-off, and Health tells of it.
+func (w *Watcher) Run(ctx context.Context, out func(context.Context, model.Batch) error) error {
+	if w.config.Close != nil {
+		defer w.config.Close()
+	}
+	var calls gate
+	defer calls.close()
+	group, running := errgroup.WithContext(ctx)
+	for _, k := range kindsOf(w.config.Client) {
+		f := &feed{
+			kind: k.kind, source: w.config.Source, epoch: w.config.Epoch,
+			convert: newConverter(w.config.Source, w.config.DomainSuffix),
+			health:  &w.health, done: running.Done(), queue: make(chan item, queueLength),
+		}
+		lw := &listWatch{feed: f, kind: k, pageSize: w.config.PageSize, gate: &calls}
+		group.Go(func() error {
+			w.reflect(running, lw)
+			return nil
+		})
+		group.Go(func() error { return f.send(running, out) })
+	}
+	if err := group.Wait(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("handing over what cluster %s says: %w", w.config.Source.Cluster, err)
+	}
+	return nil
+}
+
+// retry spaces out lists and watches that fail. It starts again from the first
+// step once something has worked for resetAfter.
+var retry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 15 * time.Second}
+
+const resetAfter = 30 * time.Second
+
+// reflect lists and watches one kind until ctx ends. The reflector's own loop is
+// not used: it hides why a list failed in a log of its own.
+func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
+	logger := quiet(w.config.Logger.With("cluster", w.config.Source.Cluster, "kind", lw.kind.kind.String()))
+	ctx = klog.NewContext(ctx, logger)
+	backoff := retry
+	r := cache.NewReflectorWithOptions(lw, lw.kind.example, lw.feed, cache.ReflectorOptions{
+		Name: w.config.Source.String(), Logger: &logger, Backoff: &backoff,
+	})
+	delay := retry.DelayWithReset(kubeclock.RealClock{}, resetAfter)
+	err := delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if err := r.ListAndWatchWithContext(ctx); err != nil {
+			logger.Info("listing or watching failed", "err", err)
+		}
+		return false, nil
+	})
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		logger.Info("stopped", "err", err)
+	}
+}
+
+// kindsOf lists the kinds that are watched.
+func kindsOf(c kubernetes.Interface) []kind {
+	services, endpoints, pods := c.CoreV1().Services(""), c.DiscoveryV1().EndpointSlices(""), c.CoreV1().Pods("")
+	return []kind{
+		{model.KindService, &corev1.Service{}, lister(services.List), services.Watch},
+		{model.KindEndpointSlice, &discoveryv1.EndpointSlice{}, lister(endpoints.List), endpoints.Watch},
+		{model.KindPod, &corev1.Pod{}, lister(pods.List), pods.Watch},
+	}
+}
+
+func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+}
+
+// quiet passes what client-go logs on at debug level: what matters of it is in
+// the health of the source, once and with the name of the cluster.
+func quiet(l *slog.Logger) klog.Logger { return logr.FromSlogHandler(debugHandler{l.Handler()}) }
+
+type debugHandler struct{ slog.Handler }
+
+func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
+	return h.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h debugHandler) WithAttrs(a []slog.Attr) slog.Handler {
+	return debugHandler{h.Handler.WithAttrs(a)}
+}
+
+func (h debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{h.Handler.WithGroup(name)}
+}

@@ -1,0 +1,166 @@
+package clusters
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary/model"
+)
+
+// reconcile looks at everything and does what follows from it: the one place
+// where clusters begin, change and end.
+func (m *Manager) reconcile(now time.Time) {
+	synced, gone := m.inbox.take()
+	for _, id := range gone {
+		m.forget(id)
+	}
+	for id, s := range synced {
+		if c := m.members[id]; c != nil && s.Source == source(id) {
+			c.finish(now, s, m.log)
+		}
+	}
+	w := m.wanted()
+	granted, refused := w.grant()
+	m.refused = refused
+	for _, id := range sorted(m.members) {
+		c := m.members[id]
+		if want, ok := granted[id]; !c.leaving && (!ok || want.owner() != c.claim.owner()) {
+			m.remove(now, c)
+		}
+	}
+	for _, id := range sorted(granted) {
+		c := m.members[id]
+		if c == nil {
+			c = &cluster{claim: granted[id], life: life{since: now}, added: now, base: m.floor, newest: m.floor}
+			m.members[id] = c
+		}
+		if c.leaving {
+			continue // its successor begins when it has gone
+		}
+		c.claim = granted[id]
+		if c.settle() {
+			m.start(now, c)
+		}
+		if c.claim.err != nil && len(c.runs) == 0 {
+			c.step(now, evRefuse, c.claim.err.Error(), m.log)
+		}
+		c.observe(now, m.log)
+		m.lose(now, c)
+	}
+	m.tell(w.lists)
+	m.publish(now, w.lists)
+}
+
+func sorted[V any](byID map[model.ClusterID]V) []model.ClusterID {
+	return slices.Sorted(maps.Keys(byID))
+}
+
+func source(id model.ClusterID) model.ShardKey {
+	return model.ShardKey{Provider: model.Kubernetes, Cluster: id}
+}
+
+// start begins a run with the credential that is wanted.
+func (m *Manager) start(now time.Time, c *cluster) {
+	c.newest++
+	ctx, stop := context.WithCancel(m.ctx)
+	r := &run{
+		spec: Spec{Source: source(c.claim.id), Epoch: c.newest, Config: c.claim.config, Dir: c.claim.dir},
+		sum:  c.claim.sum, stop: stop, done: make(chan struct{}), began: now,
+	}
+	c.runs = append(c.runs, r)
+	c.step(now, evStart, "", m.log)
+	m.log.Debug("cluster started", "cluster", c.claim.id, "epoch", c.newest, "secret", c.claim.secret, "dir", c.claim.dir)
+	m.work.Go(func() {
+		defer stop()
+		r.keep(ctx, m.options.NewRunner, m.out, m.changed)
+	})
+}
+
+// remove ends a cluster: its sources are stopped and waited for, and only then
+// are its rows taken back, so that nothing can bring them in again.
+func (m *Manager) remove(now time.Time, c *cluster) {
+	c.leaving = true
+	c.step(now, evRemove, "", m.log)
+	m.log.Info("cluster removed", "cluster", c.claim.id, "secret", c.claim.secret, "dir", c.claim.dir)
+	id, runs, last := c.claim.id, slices.Clone(c.runs), c.newest
+	for _, r := range runs {
+		r.end()
+	}
+	if last == c.base { // none was ever started
+		delete(m.members, id)
+		return
+	}
+	m.work.Go(func() {
+		for _, r := range runs {
+			<-r.done
+		}
+		err := m.out(m.ctx, model.Batch{Source: source(id), Epoch: last, Removed: true, Received: time.Now()})
+		if m.ctx.Err() != nil {
+			return // we end, not the cluster
+		}
+		if err != nil {
+			m.log.Error("the rows of a removed cluster could not be taken back", "cluster", id, "epoch", last, "err", err)
+		}
+		m.inbox.mu.Lock()
+		m.inbox.gone = append(m.inbox.gone, id)
+		m.inbox.mu.Unlock()
+		m.changed()
+	})
+}
+
+// forget drops a cluster whose removal is done. Its ID may be used again, with
+// higher epochs.
+func (m *Manager) forget(id model.ClusterID) {
+	c := m.members[id]
+	if c == nil {
+		return
+	}
+	m.floor = max(m.floor, c.newest)
+	delete(m.members, id)
+	m.metrics.forget(id)
+}
+
+// lose notes, once, that readiness no longer waits for a cluster.
+func (m *Manager) lose(now time.Time, c *cluster) {
+	if c.timedOut || c.leaving || c.complete.Epoch != 0 || c.life.state.Refused() || now.Before(c.added.Add(m.options.SyncTimeout)) {
+		return
+	}
+	c.timedOut = true
+	m.metrics.syncTimeouts.WithLabelValues(string(c.claim.id)).Inc()
+	m.log.Warn("cluster has not synced in time, readiness no longer waits for it",
+		"cluster", c.claim.id, "state", c.life.state, "reason", c.life.reason, "timeout", m.options.SyncTimeout)
+}
+
+// tell logs what is refused and which lists cannot be read: once, and again if
+// it changes.
+func (m *Manager) tell(lists []list) {
+	now := make(map[string]string, len(m.refused))
+	for i := range m.refused {
+		r := &m.refused[i]
+		key := "claim " + r.owner() + r.dir + " " + string(r.id)
+		now[key] = r.reason + string(r.sum[:])
+		if m.told[key] == now[key] {
+			continue
+		}
+		if r.state == Invalid {
+			m.metrics.refused.Inc()
+			m.log.Error("kubeconfig is refused", "cluster", r.id, "secret", r.secret, "key", r.id, "err", r.reason)
+		} else {
+			m.log.Warn("cluster is ignored", "cluster", r.id, "secret", r.secret, "dir", r.dir, "reason", r.reason)
+		}
+	}
+	for _, l := range lists {
+		key := "list " + l.what
+		switch {
+		case l.err != nil:
+			if now[key] = "failing"; m.told[key] == "" {
+				m.log.Error("clusters cannot be listed, those known before stay", "list", l.what, "err", l.err)
+			}
+		case m.told[key] != "":
+			m.log.Info("clusters can be listed again", "list", l.what)
+		}
+	}
+	m.told = now
+}

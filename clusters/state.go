@@ -1,0 +1,128 @@
+package clusters
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is where a cluster stands in its life. Names are the same in logs,
+// metrics, API and pages.
+type State uint8
+
+const (
+	// Pending: it is known, but nothing has been heard of it yet.
+	Pending State = iota
+	// Syncing: it answers, and what it holds is being read.
+	Syncing
+	// Synced: all it holds is known, and changes are followed.
+	Synced
+	// Suspect: nothing was heard for a while; its endpoints are used as before.
+	Suspect
+	// Stale: nothing was heard for long; its endpoints are used last.
+	Stale
+	// Draining: its endpoints are taken out step by step.
+	Draining
+	// Removed: it is gone for good; its rows are being taken back.
+	Removed
+	// Invalid: its kubeconfig is refused, nothing was tried.
+	Invalid
+	// Denied: the cluster refuses the credential, or what it may do.
+	Denied
+	// Conflict: its ID belongs to another secret, or to the config cluster.
+	Conflict
+
+	states
+)
+
+var stateNames = [states]string{
+	"pending", "syncing", "synced", "suspect", "stale", "draining", "removed", "invalid", "denied", "conflict",
+}
+
+func (s State) String() string { return stateNames[s] }
+
+// MarshalText makes the name the form in JSON.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Refused reports whether nothing more is to be expected of the cluster until
+// somebody changes its secret or its permissions.
+func (s State) Refused() bool { return s == Invalid || s == Denied || s == Conflict }
+
+// event is something that happens to a cluster.
+type event uint8
+
+const (
+	evStart       event = iota // a source was started with an accepted kubeconfig
+	evAnswer                   // it answers, and is not complete
+	evComplete                 // it answers, and the core has all of it
+	evUnreachable              // a request had no answer
+	evDeny                     // a request was refused
+	evSilent                   // nothing heard for longer than a healthy watch is silent
+	evExpire                   // nothing heard for so long that it must be shown
+	evDrain                    // take its endpoints out
+	evUndrain                  // put them back
+	evRefuse                   // its kubeconfig is refused
+	evClash                    // its ID is taken
+	evRemove                   // it is no longer wanted
+
+	events
+)
+
+var eventNames = [events]string{
+	"start", "answer", "complete", "unreachable", "deny", "silent", "expire", "drain", "undrain", "refuse", "clash", "remove",
+}
+
+func (e event) String() string { return eventNames[e] }
+
+// transitions says for every state what every event makes of it. It is written
+// out whole, so that each pair has been thought about:
+//
+//   - What has answered once never goes back to pending. If it was complete its
+//     rows are there, and suspect, stale and draining tell how fresh they are.
+//   - A complete cluster whose kubeconfig is replaced by a refused one goes on
+//     with the old one.
+//   - A cluster that drains goes on draining, whatever is heard of it, until it
+//     is undrained.
+//   - removed is the end. The same ID added again is another cluster.
+//
+// The columns are start, answer, complete, unreachable, deny, silent, expire,
+// drain, undrain, refuse, clash, remove.
+var transitions = [states][events]State{
+	Pending:  {Pending, Syncing, Synced, Pending, Denied, Pending, Pending, Pending, Pending, Invalid, Conflict, Removed},
+	Syncing:  {Syncing, Syncing, Synced, Syncing, Denied, Syncing, Syncing, Syncing, Syncing, Invalid, Conflict, Removed},
+	Synced:   {Synced, Synced, Synced, Synced, Denied, Suspect, Stale, Draining, Synced, Synced, Synced, Removed},
+	Suspect:  {Suspect, Synced, Synced, Suspect, Denied, Suspect, Stale, Draining, Suspect, Suspect, Suspect, Removed},
+	Stale:    {Stale, Syncing, Synced, Stale, Stale, Stale, Stale, Draining, Stale, Stale, Stale, Removed},
+	Draining: {Draining, Draining, Draining, Draining, Draining, Draining, Draining, Draining, Synced, Draining, Draining, Removed},
+	Removed:  {Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed},
+	Invalid:  {Pending, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Conflict, Removed},
+	Denied:   {Denied, Syncing, Synced, Denied, Denied, Denied, Stale, Draining, Denied, Denied, Conflict, Removed},
+	Conflict: {Pending, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Invalid, Conflict, Removed},
+}
+
+// life is the state of one cluster with its reason and time. It does no I/O and
+// reads no clock.
+type life struct {
+	state  State
+	reason string    // for a person; "" if there is nothing to say
+	since  time.Time // when state began
+}
+
+// step takes an event in and reports whether the state changed. The reason is
+// that of the event also if the state stays.
+func (l *life) step(now time.Time, e event, reason string) bool {
+	next := transitions[l.state][e]
+	l.reason = reason
+	if next == l.state && !l.since.IsZero() {
+		return false
+	}
+	changed := next != l.state
+	l.state, l.since = next, now
+	return changed
+}
+
+func (l *life) String() string {
+	if l.reason == "" {
+		return l.state.String()
+	}
+	return fmt.Sprintf("%s (%s)", l.state, l.reason)
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"tributary/push"
+	"tributary/xds"
+)
+
+// Config is everything that can be set. The file given by --config is read
+// strictly: an unknown field is an error with its line. Flags that are set win
+// over the file.
+type Config struct {
+	// Kubeconfig of the config cluster: the file of the operator, which is
+	// trusted and may use exec plugins. Empty: the cluster this process runs in.
+	Kubeconfig string `yaml:"kubeconfig"`
+	// ClusterID names the config cluster. Its service definitions win a merge.
+	ClusterID string `yaml:"clusterID"`
+	// Fleet is a directory with a directory of manifests for each cluster, used
+	// in place of a config cluster.
+	Fleet string `yaml:"fleet"`
+	// SecretNamespace is the only namespace whose Secrets add clusters.
+	SecretNamespace string `yaml:"secretNamespace"`
+	// AllowInsecureKubeconfig lets kubeconfigs from Secrets skip the
+	// verification of the API server's certificate.
+	AllowInsecureKubeconfig bool `yaml:"allowInsecureKubeconfig"`
+	// SyncTimeout is how long a cluster that does not answer delays readiness.
+	SyncTimeout Duration `yaml:"syncTimeout"`
+	// DomainSuffix is the cluster domain of Kubernetes services.
+	DomainSuffix string `yaml:"domainSuffix"`
+	// DataDir is the directory that this process owns. One process at a time
+	// may use it.
+	DataDir string `yaml:"dataDir"`
+
+	HTTP HTTPConfig `yaml:"http"`
+	XDS  XDSConfig  `yaml:"xds"`
+	Push PushConfig `yaml:"push"`
+	Log  LogConfig  `yaml:"log"`
+}
+
+// HTTPConfig is the HTTP server: probes, metrics, debug pages, the page at /.
+type HTTPConfig struct {
+	// Address to listen on; loopback only.
+	Address string `yaml:"address"`
+}
+
+// XDSConfig is the xDS server and its bounds.
+type XDSConfig struct {
+	// Address to listen on in plaintext; loopback only.
+	Address string `yaml:"address"`
+	// MaxStreams bounds the open streams.
+	MaxStreams int `yaml:"maxStreams"`
+	// MaxNames bounds the names of one type that a stream may subscribe to.
+	MaxNames int `yaml:"maxNames"`
+	// MaxRequestBytes bounds one request.
+	MaxRequestBytes int `yaml:"maxRequestBytes"`
+	// SendTimeout ends a stream whose client does not read.
+	SendTimeout Duration `yaml:"sendTimeout"`
+	// AckTimeout ends a stream whose client does not answer a response.
+	AckTimeout Duration `yaml:"ackTimeout"`
+	// FirstRequestTimeout ends a stream that says nothing.
+	FirstRequestTimeout Duration `yaml:"firstRequestTimeout"`
+	// ConnectionAge is after how long a connection is asked to move.
+	ConnectionAge Duration `yaml:"connectionAge"`
+	// CacheBytes bounds the rendered resources that are kept.
+	CacheBytes int `yaml:"cacheBytes"`
+}
+
+// PushConfig is when changes go out.
+type PushConfig struct {
+	// DebounceAfter is how long a change after quiet waits for more.
+	DebounceAfter Duration `yaml:"debounceAfter"`
+	// DebounceMax bounds how long a change waits under load.
+	DebounceMax Duration `yaml:"debounceMax"`
+}
+
+// LogConfig is what is logged, and how.
+type LogConfig struct {
+	// Level is debug, info, warn or error.
+	Level string `yaml:"level"`
+	// Format is text or json.
+	Format string `yaml:"format"`
+}
+
+// Duration is a time.Duration written as in Go: 2ms, 30s, 10m.
+type Duration time.Duration
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %q is not a duration such as 2ms, 30s or 10m", n.Line, n.Value)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalYAML implements yaml.Marshaler.
+func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
+
+func defaultConfig() Config {
+	l := xds.DefaultLimits()
+	return Config{
+		ClusterID: "Kubernetes", SecretNamespace: "istio-system", DomainSuffix: "cluster.local",
+		SyncTimeout: Duration(30 * time.Second), DataDir: defaultDataDir(),
+		HTTP: HTTPConfig{Address: "127.0.0.1:15014"},
+		XDS: XDSConfig{
+			Address: "127.0.0.1:15010", MaxStreams: l.Streams, MaxNames: l.Names, MaxRequestBytes: l.MessageBytes,
+			SendTimeout: Duration(l.SendTimeout), AckTimeout: Duration(l.AckTimeout), FirstRequestTimeout: Duration(l.FirstRequestTimeout),
+			ConnectionAge: Duration(l.ConnectionAge), CacheBytes: l.CacheBytes,
+		},
+		Push: PushConfig{DebounceAfter: Duration(push.DefaultSettle), DebounceMax: Duration(push.DefaultMax)},
+		Log:  LogConfig{Level: "info", Format: "text"},
+	}
+}
+
+func defaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/tributary"
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "tributary")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "tributary-data"
+	}
+	return filepath.Join(home, ".local", "state", "tributary")
+}
+
+func (c *Config) limits() xds.Limits {
+	l := xds.DefaultLimits()
+	l.Streams, l.Names, l.MessageBytes, l.CacheBytes = c.XDS.MaxStreams, c.XDS.MaxNames, c.XDS.MaxRequestBytes, c.XDS.CacheBytes
+	l.SendTimeout, l.AckTimeout = time.Duration(c.XDS.SendTimeout), time.Duration(c.XDS.AckTimeout)
+	l.FirstRequestTimeout, l.ConnectionAge = time.Duration(c.XDS.FirstRequestTimeout), time.Duration(c.XDS.ConnectionAge)
+	return l
+}
+
+// configFlags binds the flags that the commands serve and config share, and
+// returns what loads the configuration once they are parsed.
+func configFlags(fs *pflag.FlagSet) func() (Config, error) {
+	set := defaultConfig()
+	file := fs.String("config", "", "configuration `FILE` (YAML); flags that are set win over it")
+	fs.StringVar(&set.Kubeconfig, "kubeconfig", set.Kubeconfig, "kubeconfig `FILE` of the config cluster (default: the cluster this runs in)")
+	fs.StringVar(&set.ClusterID, "cluster-id", set.ClusterID, "`ID` of the config cluster")
+	fs.StringVar(&set.Fleet, "fleet", set.Fleet, "`DIR` with a directory of manifests for each cluster, in place of a config cluster")
+	fs.StringVar(&set.SecretNamespace, "secret-namespace", set.SecretNamespace, "`NAMESPACE` whose Secrets labelled istio/multiCluster=true add clusters")
+	fs.BoolVar(&set.AllowInsecureKubeconfig, "allow-insecure-kubeconfig", set.AllowInsecureKubeconfig, "let kubeconfigs from Secrets skip TLS verification")
+	fs.StringVar(&set.XDS.Address, "xds-address", set.XDS.Address, "`ADDRESS` of the xDS server, plaintext, loopback only")
+	fs.StringVar(&set.HTTP.Address, "http-address", set.HTTP.Address, "`ADDRESS` of the HTTP server, loopback only")
+	fs.StringVar(&set.DataDir, "data-dir", set.DataDir, "`DIR` that this process owns")
+	fs.StringVar(&set.Log.Level, "log-level", set.Log.Level, "`LEVEL`: debug, info, warn or error")
+	return func() (Config, error) {
+		c := defaultConfig()
+		if *file != "" {
+			if err := readConfig(*file, &c); err != nil {
+				return c, err
+			}
+		}
+		for name, copyFlag := range map[string]func(){
+			"kubeconfig":                func() { c.Kubeconfig = set.Kubeconfig },
+			"cluster-id":                func() { c.ClusterID = set.ClusterID },
+			"fleet":                     func() { c.Fleet = set.Fleet },
+			"secret-namespace":          func() { c.SecretNamespace = set.SecretNamespace },
+			"allow-insecure-kubeconfig": func() { c.AllowInsecureKubeconfig = set.AllowInsecureKubeconfig },
+			"xds-address":               func() { c.XDS.Address = set.XDS.Address },
+			"http-address":              func() { c.HTTP.Address = set.HTTP.Address },
+			"data-dir":                  func() { c.DataDir = set.DataDir },
+			"log-level":                 func() { c.Log.Level = set.Log.Level },
+		} {
+			if fs.Changed(name) {
+				copyFlag()
+			}
+		}
+		return c, c.validate()
+	}
+}
+
+func readConfig(file string, c *Config) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the configuration %s: %w", file, err)
+	}
+	return nil
+}
+
+// validate reports every wrong setting at once.
+func (c *Config) validate() error {
+	var errs *multierror.Error
+	bad := func(setting, format string, args ...any) {
+		errs = multierror.Append(errs, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
+	}
+	if c.Fleet != "" && c.Kubeconfig != "" {
+		bad("fleet", "cannot be set together with kubeconfig")
+	}
+	if c.ClusterID == "" {
+		bad("clusterID", "must not be empty")
+	}
+	if c.DataDir == "" {
+		bad("dataDir", "must not be empty")
+	}
+	if err := loopback(c.XDS.Address); err != nil {
+		bad("xds.address", "%v", err)
+	}
+	if err := loopback(c.HTTP.Address); err != nil {
+		bad("http.address", "%v", err)
+	}
+	for setting, v := range map[string]int{
+		"xds.maxStreams": c.XDS.MaxStreams, "xds.maxNames": c.XDS.MaxNames, "xds.maxRequestBytes": c.XDS.MaxRequestBytes, "xds.cacheBytes": c.XDS.CacheBytes,
+	} {
+		if v < 1 {
+			bad(setting, "must be at least 1, not %d", v)
+		}
+	}
+	for setting, v := range map[string]Duration{
+		"syncTimeout": c.SyncTimeout, "xds.sendTimeout": c.XDS.SendTimeout, "xds.ackTimeout": c.XDS.AckTimeout,
+		"xds.firstRequestTimeout": c.XDS.FirstRequestTimeout, "xds.connectionAge": c.XDS.ConnectionAge,
+		"push.debounceAfter": c.Push.DebounceAfter, "push.debounceMax": c.Push.DebounceMax,
+	} {
+		if v <= 0 {
+			bad(setting, "must be longer than 0, not %v", time.Duration(v))
+		}
+	}
+	if c.Push.DebounceMax < c.Push.DebounceAfter {
+		bad("push.debounceMax", "must not be shorter than push.debounceAfter")
+	}
+	if _, err := logLevel(c.Log.Level); err != nil {
+		bad("log.level", "%v", err)
+	}
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		bad("log.format", "must be text or json, not %q", c.Log.Format)
+	}
+	if errs != nil {
+		errs.ErrorFormat = listErrors
+	}
+	return errs.ErrorOrNil()
+}
+
+// loopback refuses an address that others could reach: neither listener has TLS
+// or asks clients who they are.
+func loopback(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q has no port between 0 and 65535", address)
+	}
+	if host == "localhost" {
+		return nil
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("%q is not a loopback address; without TLS nothing else is served", address)
+	}
+	return nil
+}
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", Short: "Print the configuration in force, as a file that can be given to --config", Args: cobra.NoArgs,
+	}
+	load := configFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		e := yaml.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent(2)
+		return e.Encode(c)
+	}
+	return cmd
+}

@@ -1,0 +1,64 @@
+// Command tributary is a standalone multi-cluster service registry: it watches
+// Kubernetes clusters and serves what they offer together as xDS.
+//
+// This package reads flags and the configuration file, builds the parts and
+// runs them; it decides nothing itself.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "tributary:", err)
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tributary",
+		Short: "One registry for the services of many clusters, served as xDS",
+		Long: `Tributary watches any number of Kubernetes clusters, joins their services and
+endpoints into one registry, and serves it as xDS to Envoy and gRPC.
+
+  tributary serve --kubeconfig FILE --cluster-id ID   on a real cluster; others join by
+                                                      Secrets labelled istio/multiCluster=true
+  tributary serve --fleet DIR                         on directories of manifests
+  tributary get clusters                              what a running server knows`,
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.AddCommand(serveCommand(), getCommand(), configCommand(), versionCommand())
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "tributary %s, %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, d := range info.Deps {
+					if d.Path == "github.com/envoyproxy/go-control-plane/envoy" {
+						fmt.Fprintf(cmd.OutOrStdout(), ", Envoy API %s", d.Version)
+					}
+				}
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+		},
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"tributary/aggregate"
+	"tributary/clusters"
+	"tributary/clusters/kube"
+	"tributary/debug"
+	"tributary/model"
+	"tributary/push"
+	"tributary/shards"
+	"tributary/xds"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Watch the clusters and serve them as xDS",
+		Example: `  tributary serve --kubeconfig ~/.kube/config --cluster-id main
+  tributary serve --fleet examples/fleet`,
+		Args: cobra.NoArgs,
+	}
+	load := configFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), c, newLogger(c.Log, cmd.ErrOrStderr()))
+	}
+	return cmd
+}
+
+// serve builds the parts in the order of the data's path, from the clusters to
+// the streams, and runs them until ctx ends or one of them fails.
+func serve(ctx context.Context, c Config, log *slog.Logger) error {
+	lock, err := lockDataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	xdsListener, err := listen(c.XDS.Address, "xDS", "--xds-address (xds.address)")
+	if err != nil {
+		return err
+	}
+	defer xdsListener.Close()
+	httpListener, err := listen(c.HTTP.Address, "HTTP", "--http-address (http.address)")
+	if err != nil {
+		return err
+	}
+	defer httpListener.Close()
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	inbox := aggregate.NewInbox(inboxRows)
+	store := shards.NewStore(shards.DefaultTombstones)
+	pusher := push.NewPusher(time.Duration(c.Push.DebounceAfter), time.Duration(c.Push.DebounceMax), push.NewMetrics(registry))
+	server := xds.NewServer(xds.Options{
+		Source: pusher, Limits: c.limits(), Identity: "tributary-" + version, Metrics: xds.NewMetrics(registry), Log: log,
+	})
+	manager, err := newManager(c, log, registry)
+	if err != nil {
+		return err
+	}
+	var core *aggregate.Aggregator
+	core = aggregate.New(model.ClusterID(c.ClusterID), func(source model.ShardKey) aggregate.Registry {
+		return kube.NewRegistry(source.Cluster, core.WorkloadEntries)
+	})
+	pages := debug.New(debug.Sources{
+		Snapshot: pusher.Released, Wake: pusher.Subscribe, Clusters: manager.List, Ready: manager.Ready, Proxies: server.Proxies,
+		Inbox: inbox.Waiting, Registry: registry, Version: version, Address: c.HTTP.Address,
+	})
+
+	log.Info("serving", "version", version, "xds", xdsListener.Addr(), "http", "http://"+httpListener.Addr().String(), "data", c.DataDir)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return manager.Run(ctx, inbox.Put) })
+	group.Go(func() error { core.Run(ctx, inbox, publisher{store, pusher, manager}); return nil })
+	group.Go(func() error { pusher.Run(ctx); return nil })
+	group.Go(func() error { return server.Serve(ctx, xdsListener) })
+	group.Go(func() error { return pages.Serve(ctx, httpListener) })
+	group.Go(func() error { openWhenReady(ctx, manager, store, pusher, server, log); return nil })
+	err = group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	log.Info("stopped")
+	return err
+}
+
+// inboxRows bounds the rows that one source may have waiting for the core.
+const inboxRows = 256
+
+// publisher is the core's sink: it publishes a delta and tells those who wait.
+type publisher struct {
+	store   *shards.Store
+	pusher  *push.Pusher
+	manager *clusters.Manager
+}
+
+// Apply implements aggregate.Sink.
+func (p publisher) Apply(d model.Delta) {
+	snapshot := p.store.Apply(d)
+	p.pusher.Offer(snapshot, len(d.Services), d.Received)
+	for _, s := range d.Synced {
+		p.manager.Synced(s)
+	}
+}
+
+// openWhenReady lets the server answer once every cluster was heard or given
+// up, and what was heard until then is released.
+func openWhenReady(ctx context.Context, manager *clusters.Manager, store *shards.Store, pusher *push.Pusher, server *xds.Server, log *slog.Logger) {
+	start := time.Now()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ready, _ := manager.Ready(time.Now()); ready {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	complete := store.Load()
+	wake, cancel := pusher.Subscribe()
+	defer cancel()
+	pusher.Offer(complete, 0, time.Time{})
+	for {
+		if r := pusher.Released(); r != nil && r.Revision >= complete.Revision {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		}
+	}
+	server.Open()
+	log.Info("ready", "services", complete.Len(), "after", time.Since(start).Round(time.Millisecond))
+}
+
+func newManager(c Config, log *slog.Logger, metrics prometheus.Registerer) (*clusters.Manager, error) {
+	o := clusters.Options{
+		ClusterID: model.ClusterID(c.ClusterID), SecretNamespace: c.SecretNamespace, AllowInsecure: c.AllowInsecureKubeconfig,
+		Fleet: c.Fleet, SyncTimeout: time.Duration(c.SyncTimeout), Logger: log, Metrics: metrics,
+		NewRunner: func(s clusters.Spec) (clusters.Runner, error) { return newRunner(s, c.DomainSuffix, log) },
+	}
+	if c.Fleet != "" {
+		dir, err := filepath.Abs(c.Fleet)
+		if err != nil {
+			return nil, fmt.Errorf("resolving the fleet directory: %w", err)
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("the fleet %s is not a directory (--fleet)", c.Fleet)
+		}
+		o.Fleet = dir
+		return clusters.New(o)
+	}
+	config, err := clusters.LoadKubeconfig(c.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the config cluster %s (--kubeconfig, or --fleet for manifests): %w", c.ClusterID, err)
+	}
+	secrets, _, err := kube.Dial(rest.CopyConfig(config))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the config cluster %s: %w", c.ClusterID, err)
+	}
+	o.Config, o.Secrets = config, secrets
+	return clusters.New(o)
+}
+
+// newRunner makes the source of one cluster.
+func newRunner(s clusters.Spec, domainSuffix string, log *slog.Logger) (clusters.Runner, error) {
+	if s.Config == nil {
+		return kube.NewManifests(kube.ManifestsConfig{Source: s.Source, Epoch: s.Epoch, Dir: s.Dir, DomainSuffix: domainSuffix, Logger: log}), nil
+	}
+	client, closeAll, err := kube.Dial(rest.CopyConfig(s.Config))
+	if err != nil {
+		return nil, err
+	}
+	return kube.NewWatcher(kube.WatchConfig{
+		Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll, DomainSuffix: domainSuffix, Logger: log,
+	}), nil
+}
+
+// listen opens a listener; what is in the way is told together with the setting
+// that moves it.
+func listen(address, what, setting string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("the %s address %s is in use by another process: set another one with %s", what, address, setting)
+	case err != nil:
+		return nil, fmt.Errorf("listening for %s on %s (%s): %w", what, address, setting, errors.Unwrap(err))
+	}
+	return l, nil
+}
+

@@ -1,0 +1,98 @@
+package model
+
+// EndpointSlice is what a source reports of one EndpointSlice: addresses and
+// references to pods, not yet joined to what is known of those pods.
+type EndpointSlice struct {
+	Object    NamespacedName
+	Service   string // name of the Service it belongs to, in the same namespace
+	Version   uint64 // resourceVersion
+	Ports     []SlicePort
+	Endpoints []SliceEndpoint // sorted by address; an address once
+}
+
+// SlicePort is a port of a slice; it holds for each of its endpoints.
+type SlicePort struct {
+	Name   string
+	Number uint16
+}
+
+// SliceEndpoint is one address of an EndpointSlice. Pod is "" if the slice
+// refers to none; the pod is in the namespace of the slice.
+type SliceEndpoint struct {
+	Addr       Addr
+	Pod        string
+	UID        UID // of the pod, if the slice gives it
+	Zone       string
+	Conditions EndpointFlags // of EndpointReady, EndpointServing, EndpointTerminating
+}
+
+// Slice is an EndpointSlice joined to its workloads: the row in which the core
+// keeps and publishes endpoints. It is immutable.
+type Slice struct {
+	Cluster    ClusterID
+	Object     NamespacedName
+	Version    uint64
+	Ports      []SlicePort
+	Localities []Locality // what Endpoint.Locality points into
+	Accounts   []string   // service accounts of the served endpoints, sorted
+	Endpoints  []Endpoint // sorted by address
+}
+
+// Endpoint is one address of a Slice, 32 bytes.
+type Endpoint struct {
+	Addr Addr
+	// Workload is what the address belongs to. It is nil if the slice refers to
+	// no workload. With EndpointMissing it is a placeholder that holds Name and
+	// UID only.
+	Workload *WorkloadInstance
+	Weight   uint32 // 0 means not set, which counts as 1
+	Locality uint8  // index into Slice.Localities, used if the workload has none
+	Flags    EndpointFlags
+}
+
+// EndpointFlags is the state of one endpoint.
+type EndpointFlags uint8
+
+const (
+	// EndpointReady, EndpointServing and EndpointTerminating are the conditions
+	// of the slice, nil values resolved as Kubernetes documents.
+	EndpointReady EndpointFlags = 1 << iota
+	EndpointServing
+	EndpointTerminating
+	// EndpointMissing: the workload it refers to is not known (yet), so that
+	// neither its identity nor its labels are: it is held back.
+	EndpointMissing
+	// EndpointAnyUID: the slice gives no uid, any incarnation of the pod fits.
+	EndpointAnyUID
+	// EndpointMoving: the slice dropped it a moment ago while its pod is still
+	// ready; it stays until another slice takes it over or the hold ends.
+	EndpointMoving
+)
+
+// Served reports whether the endpoint may get new requests.
+func (f EndpointFlags) Served() bool {
+	return f&(EndpointReady|EndpointTerminating|EndpointMissing) == EndpointReady
+}
+
+// Where returns the locality of endpoint e of s: that of its workload, else
+// the one the slice gave.
+func (s *Slice) Where(e *Endpoint) Locality {
+	if w := e.Workload; w != nil && w.Placement != nil && w.Placement.Locality != "" {
+		return w.Placement.Locality
+	}
+	if int(e.Locality) < len(s.Localities) {
+		return s.Localities[e.Locality]
+	}
+	return ""
+}
+
+// Port returns the number of the port that a slice has under a service port's
+// name. Kubernetes matches the two by name alone.
+func (s *Slice) Port(name string) (number uint16, ok bool) {
+	for _, p := range s.Ports {
+		if p.Name == name {
+			return p.Number, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,19 @@
+// Package xds serves the released snapshot to Envoy and gRPC clients over ADS,
+// in the state-of-the-world and the delta variant.
+//
+// What happens to a request, in the order of the files: server.go accepts the
+// stream, node.go reads who the client is, stream.go runs the stream, session.go
+// and watch.go are the protocol as a pure state machine (requests and snapshots
+// in, responses out), view.go finds the resources of a snapshot, cds.go, eds.go,
+// lds.go and rds.go render them, cache.go keeps what was rendered, resource.go
+// and codec.go put the shared bytes on the wire.
+//
+// The package never decides when something is pushed (package push does) or what
+// a service is (package aggregate does). A response is made on the stream's own
+// goroutine from the newest released snapshot, so no queue of responses exists
+// and a slow client only skips states.
+//
+// Concurrency: a stream has three goroutines, one that receives, one that owns
+// the session and sends, and gRPC's own, which ends the stream for the other
+// two. All streams share the cache, which is locked; nothing else is shared.
+package xds

@@ -1,0 +1,184 @@
+package xds
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"tributary/model"
+	"tributary/shards"
+)
+
+// Fields of envoy.config.endpoint.v3. Assignments are encoded by hand: they are
+// what changes all day, and building protobuf objects for them costs six times
+// the encoding.
+const (
+	fieldAssignmentCluster   = 1
+	fieldAssignmentEndpoints = 2
+
+	fieldGroupLocality  = 1
+	fieldGroupEndpoints = 2
+	fieldGroupWeight    = 3
+
+	fieldLocalityRegion  = 1
+	fieldLocalityZone    = 2
+	fieldLocalitySubZone = 3
+
+	fieldLbEndpoint = 1
+	fieldLbMetadata = 3
+	fieldLbWeight   = 4
+
+	fieldEndpointAddress = 1
+	fieldAddressSocket   = 1
+	fieldSocketAddress   = 2
+	fieldSocketPort      = 3
+
+	fieldMetadataFilter = 1
+	fieldMapKey         = 1
+	fieldMapValue       = 2
+	fieldStructFields   = 1
+	fieldValueString    = 3
+	fieldWrapperValue   = 1
+)
+
+// group is the endpoints of one locality while an assignment is encoded.
+type group struct {
+	endpoints []byte
+	weight    uint64
+}
+
+// encoder encodes assignments; its buffers are used again.
+type encoder struct {
+	groups  map[model.Locality]*group
+	address []byte
+	socket  []byte
+	nested  []byte
+	point   []byte
+}
+
+// assignment encodes the ClusterLoadAssignment of a port of s: what is served,
+// grouped by locality in ascending order, each group weighted by its endpoints.
+func (e *encoder) assignment(name string, s *shards.Service, port model.Port) []byte {
+	if e.groups == nil {
+		e.groups = map[model.Locality]*group{}
+	}
+	clear(e.groups)
+	var last *group
+	var where model.Locality
+	for c := range s.Candidates(port) {
+		if !c.Served() {
+			continue
+		}
+		if l := c.Slice.Where(c.Endpoint); last == nil || l != where {
+			where = l
+			if last = e.groups[l]; last == nil {
+				last = &group{}
+				e.groups[l] = last
+			}
+		}
+		weight := max(1, c.Endpoint.Weight)
+		last.weight += uint64(weight)
+		last.endpoints = e.appendEndpoint(last.endpoints, c, weight)
+	}
+	b := appendText(nil, fieldAssignmentCluster, name)
+	var body []byte
+	for _, l := range slices.Sorted(maps.Keys(e.groups)) {
+		g := e.groups[l]
+		body = appendLocality(body[:0], l)
+		body = append(body, g.endpoints...)
+		body = appendUint32Value(body, fieldGroupWeight, uint32(min(g.weight, 1<<32-1)))
+		b = append(appendHead(b, fieldAssignmentEndpoints, len(body)), body...)
+	}
+	return b
+}
+
+// appendEndpoint appends one LbEndpoint as a field of its group.
+func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []byte {
+	e.address = c.Endpoint.Addr.AppendTo(e.address[:0])
+	e.socket = append(appendHead(e.socket[:0], fieldSocketAddress, len(e.address)), e.address...)
+	e.socket = protowire.AppendVarint(protowire.AppendTag(e.socket, fieldSocketPort, protowire.VarintType), uint64(c.Port))
+
+	socket := sizeBytes(fieldAddressSocket, len(e.socket))
+	address := sizeBytes(fieldEndpointAddress, socket)
+	e.point = appendHead(e.point[:0], fieldLbEndpoint, address)
+	e.point = appendHead(e.point, fieldEndpointAddress, socket)
+	e.point = appendHead(e.point, fieldAddressSocket, len(e.socket))
+	e.point = append(e.point, e.socket...)
+	if w := c.Endpoint.Workload; w != nil && w.Identity != nil {
+		e.point = e.appendMetadata(e.point, w)
+	}
+	if weight != 1 {
+		e.point = appendUint32Value(e.point, fieldLbWeight, weight)
+	}
+	return append(appendHead(b, fieldGroupEndpoints, len(e.point)), e.point...)
+}
+
+// appendMetadata appends the filter metadata that Istio's telemetry reads:
+// istio.workload = "name;namespace;canonical name;canonical revision;cluster".
+func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance) []byte {
+	const filter, field = "istio", "workload"
+	name := firstLabel(w.Labels, w.Name, "service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
+	revision := firstLabel(w.Labels, "latest", "service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
+	text := len(w.Name) + len(w.Identity.Namespace) + len(name) + len(revision) + len(w.Identity.Cluster) + 4
+
+	value := sizeBytes(fieldValueString, text)
+	entry := sizeBytes(fieldMapKey, len(field)) + sizeBytes(fieldMapValue, value)
+	fields := sizeBytes(fieldStructFields, entry)
+	filters := sizeBytes(fieldMapKey, len(filter)) + sizeBytes(fieldMapValue, fields)
+	b = appendHead(b, fieldLbMetadata, sizeBytes(fieldMetadataFilter, filters))
+	b = appendHead(b, fieldMetadataFilter, filters)
+	b = appendText(b, fieldMapKey, filter)
+	b = appendHead(b, fieldMapValue, fields)
+	b = appendHead(b, fieldStructFields, entry)
+	b = appendText(b, fieldMapKey, field)
+	b = appendHead(b, fieldMapValue, value)
+	b = appendHead(b, fieldValueString, text)
+	b = append(b, w.Name...)
+	for _, s := range [...]string{w.Identity.Namespace, name, revision, string(w.Identity.Cluster)} {
+		b = append(append(b, ';'), s...)
+	}
+	return b
+}
+
+// firstLabel returns the first of the labels keys that is set, else other.
+func firstLabel(l model.Labels, other string, keys ...string) string {
+	for _, k := range keys {
+		if v, ok := l.Get(k); ok {
+			return v
+		}
+	}
+	return other
+}
+
+// appendLocality appends a group's locality. It is always there, even if it is
+// empty: grpc-go refuses a group without one (L:B3).
+func appendLocality(b []byte, l model.Locality) []byte {
+	region, zone, subzone := l.Split()
+	size := 0
+	for i, s := range [...]string{region, zone, subzone} {
+		if s != "" {
+			size += sizeBytes(protowire.Number(i+1), len(s))
+		}
+	}
+	b = appendHead(b, fieldGroupLocality, size)
+	for i, s := range [...]string{fieldLocalityRegion - 1: region, fieldLocalityZone - 1: zone, fieldLocalitySubZone - 1: subzone} {
+		if s != "" {
+			b = appendText(b, protowire.Number(i+1), s)
+		}
+	}
+	return b
+}
+
+func appendUint32Value(b []byte, field protowire.Number, v uint32) []byte {
+	b = appendHead(b, field, protowire.SizeTag(fieldWrapperValue)+protowire.SizeVarint(uint64(v)))
+	return protowire.AppendVarint(protowire.AppendTag(b, fieldWrapperValue, protowire.VarintType), uint64(v))
+}
+
+// emptyAssignment answers a name that has no endpoints or that nobody knows: an
+// assignment without endpoints ends the client's waiting and empties the
+// cluster, which a removal would not (L:B1 D, E).
+func emptyAssignment(name string) *Resource {
+	return newResource(EndpointType, strings.Clone(name), appendText(nil, fieldAssignmentCluster, name))
+}

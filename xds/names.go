@@ -1,0 +1,55 @@
+package xds
+
+import (
+	"strconv"
+	"strings"
+
+	"tributary/model"
+)
+
+// Type URLs of the resources that are rendered.
+const (
+	ClusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	EndpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+)
+
+// ShortType returns the usual abbreviation of a type URL, such as "CDS"; other
+// types keep the last part of their name.
+func ShortType(url string) string {
+	switch url {
+	case ClusterType:
+		return "CDS"
+	case EndpointType:
+		return "EDS"
+	case ListenerType:
+		return "LDS"
+	case RouteType:
+		return "RDS"
+	}
+	return url[strings.LastIndexAny(url, "./")+1:]
+}
+
+// clusterName returns the name of the cluster of a service port as Istio writes
+// it: outbound|PORT|SUBSET|HOST.
+func clusterName(port uint16, subset, host string) string {
+	return "outbound|" + strconv.Itoa(int(port)) + "|" + subset + "|" + host
+}
+
+// parseClusterName is the inverse of clusterName.
+func parseClusterName(name string) (port uint16, subset, host string, ok bool) {
+	rest, ok := strings.CutPrefix(name, "outbound|")
+	if !ok {
+		return 0, "", "", false
+	}
+	number, rest, ok1 := strings.Cut(rest, "|")
+	subset, host, ok2 := strings.Cut(rest, "|")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return uint16(n), subset, host, ok1 && ok2 && err == nil && host != ""
+}
+
+// hasCluster reports whether clients are given a cluster for a port of d.
+func hasCluster(d *model.Definition, p model.Port) bool {
+	return d.Resolution == model.ClientSideLB && p.Protocol != model.UDP
+}

@@ -1,0 +1,102 @@
+package xds
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary/model"
+)
+
+// Proxy is a connected client and what it was given.
+type Proxy struct {
+	ID           string
+	Cluster      model.ClusterID
+	Namespace    string
+	IstioVersion string
+	UserAgent    string
+	Peer         string
+	Delta        bool
+	Connected    time.Time
+	Types        []ProxyType // in the order of the protocol, then by URL
+}
+
+// ProxyType is what a proxy was given of one resource type.
+type ProxyType struct {
+	URL     string
+	Names   int  // explicit subscriptions
+	All     bool // subscribed to everything
+	Sent    string
+	Acked   string
+	Version string
+	Failure string // why the client refused the last response
+	Changed time.Time
+}
+
+// Synced reports whether the client acknowledged all that it was sent.
+func (t ProxyType) Synced() bool { return t.Sent == t.Acked && t.Failure == "" }
+
+// note updates the status after something happened to the watch of a type.
+func (str *stream) note(url string) {
+	s := str.session
+	if s.node == nil {
+		return
+	}
+	str.mu.Lock()
+	defer str.mu.Unlock()
+	p := &str.status
+	if p.ID == "" {
+		*p = Proxy{
+			ID: s.node.ID, Cluster: s.node.Cluster, Namespace: s.node.Namespace, IstioVersion: s.node.IstioVersion,
+			UserAgent: s.node.UserAgent, Peer: str.peer, Delta: s.delta, Connected: str.start,
+		}
+	}
+	w := s.watches[url]
+	if w == nil {
+		return
+	}
+	i := slices.IndexFunc(p.Types, func(t ProxyType) bool { return t.URL == url })
+	if i < 0 {
+		p.Types = append(p.Types, ProxyType{URL: url})
+		slices.SortFunc(p.Types, func(a, b ProxyType) int {
+			return cmp.Or(cmp.Compare(rank(a.URL), rank(b.URL)), strings.Compare(a.URL, b.URL))
+		})
+		i = slices.IndexFunc(p.Types, func(t ProxyType) bool { return t.URL == url })
+	}
+	p.Types[i] = ProxyType{
+		URL: url, Names: len(w.names), All: w.wildcard, Sent: w.sent, Acked: w.acked, Version: w.version, Failure: w.failure, Changed: time.Now(),
+	}
+}
+
+// node returns the client's id; "" before its first request.
+func (str *stream) node() string {
+	str.mu.Lock()
+	defer str.mu.Unlock()
+	return str.status.ID
+}
+
+// Proxies returns the connected clients that have said who they are, by id and
+// then by the age of their stream.
+func (s *Server) Proxies() []Proxy {
+	s.mu.Lock()
+	streams := make([]*stream, 0, len(s.streams))
+	for str := range s.streams {
+		streams = append(streams, str)
+	}
+	s.mu.Unlock()
+	var list []Proxy
+	for _, str := range streams {
+		str.mu.Lock()
+		p := str.status
+		p.Types = slices.Clone(p.Types)
+		str.mu.Unlock()
+		if p.ID != "" {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b Proxy) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), a.Connected.Compare(b.Connected))
+	})
+	return list
+}

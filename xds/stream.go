@@ -1,0 +1,230 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// stream is the skin of one session.
+type stream struct {
+	server *Server
+	grpc   grpc.ServerStream
+	id     uint64
+	peer   string
+	start  time.Time
+
+	// Owned by the goroutine that runs the session.
+	session *session
+
+	// Written by that goroutine, read by the watchdog: when what it waits for
+	// began, in Unix nanoseconds; 0 if it waits for nothing.
+	sending   atomic.Int64
+	unsettled atomic.Int64
+	silent    atomic.Int64 // no request has come yet
+
+	end chan error // why the watchdog ends the stream
+
+	mu     sync.Mutex
+	status Proxy // guarded by mu
+}
+
+// run serves the stream until either side ends it.
+func (s *Server) run(st grpc.ServerStream, delta bool) error {
+	str := &stream{server: s, grpc: st, session: newSession(delta, &s.limits), start: time.Now(), end: make(chan error, 1)}
+	if p, ok := peer.FromContext(st.Context()); ok {
+		str.peer = p.Addr.String()
+	}
+	str.silent.Store(str.start.UnixNano())
+	if err := s.admit(str); err != nil {
+		return err
+	}
+	defer s.dismiss(str)
+
+	ctx, cancel := context.WithCancelCause(st.Context())
+	defer cancel(nil)
+	requests := make(chan request)
+	// Both goroutines end with the stream, which ends when this returns: a Send
+	// or Recv that blocks can be ended in no other way. Serve waits for them.
+	s.goroutines.Go(func() { cancel(str.receive(ctx, delta, requests)) })
+	s.goroutines.Go(func() { cancel(str.serve(ctx, requests)) })
+
+	var err error
+	select {
+	case err = <-str.end:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) || st.Context().Err() != nil {
+		return nil
+	}
+	if status.Code(err) != codes.OK && str.node() != "" {
+		s.log.Warn("xDS stream ended", "proxy", str.node(), "peer", str.peer, "reason", status.Convert(err).Message())
+	}
+	return err
+}
+
+// receive hands each request to the session's goroutine.
+func (str *stream) receive(ctx context.Context, delta bool, out chan<- request) error {
+	for {
+		var r request
+		if delta {
+			m := new(discoveryv3.DeltaDiscoveryRequest)
+			if err := str.grpc.RecvMsg(m); err != nil {
+				return str.received(err)
+			}
+			r = deltaRequest(m)
+		} else {
+			m := new(discoveryv3.DiscoveryRequest)
+			if err := str.grpc.RecvMsg(m); err != nil {
+				return str.received(err)
+			}
+			r = sotwRequest(m)
+		}
+		select {
+		case out <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// received names the client's error: what it sent may not be readable.
+func (str *stream) received(err error) error {
+	switch status.Code(err) {
+	case codes.Internal, codes.ResourceExhausted:
+		str.server.metrics.garbage.Inc()
+	}
+	return err
+}
+
+// serve owns the session: it takes in requests, waits for snapshots and sends
+// what is due.
+func (str *stream) serve(ctx context.Context, requests <-chan request) error {
+	wake, cancel := str.server.source.Subscribe()
+	defer cancel()
+	open := str.server.open
+	for {
+		select {
+		case r := <-requests:
+			if err := str.take(r); err != nil {
+				return err
+			}
+		case <-wake:
+		case <-open:
+			open = nil // closed for good
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		// Whatever has come meanwhile is part of the same answer.
+		for more := true; more; {
+			select {
+			case r := <-requests:
+				if err := str.take(r); err != nil {
+					return err
+				}
+			default:
+				more = false
+			}
+		}
+		if err := str.sendDue(); err != nil {
+			return err
+		}
+	}
+}
+
+func (str *stream) take(r request) error {
+	v, err := str.session.request(r)
+	if v.response != nil {
+		str.settled(v)
+	}
+	str.silent.Store(0)
+	str.note(r.url)
+	return err
+}
+
+// sendDue sends every response that is due for the released snapshot.
+func (str *stream) sendDue() error {
+	snapshot := str.server.source.Released()
+	if snapshot == nil || str.session.node == nil || !str.server.isOpen() {
+		return nil
+	}
+	v := &view{renderer: &str.server.renderer, snapshot: snapshot, node: str.session.node}
+	for {
+		r := str.session.next(v)
+		if r == nil {
+			return nil
+		}
+		if err := str.send(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (str *stream) send(r *response) error {
+	f := encodeFrame(r, str.session.delta, str.server.identity)
+	now := time.Now()
+	str.sending.Store(now.UnixNano())
+	err := str.grpc.SendMsg(f)
+	str.sending.Store(0)
+	if err != nil {
+		return err
+	}
+	str.unsettled.CompareAndSwap(0, now.UnixNano())
+	str.server.metrics.sent(r, f.size(), time.Since(now))
+	str.note(r.url)
+	return nil
+}
+
+// settled records what the client said of a response.
+func (str *stream) settled(v verdict) {
+	waiting := false
+	for _, w := range str.session.order {
+		waiting = waiting || w.response != nil
+	}
+	if waiting {
+		// Another type is still open; its clock starts now, which is generous.
+		str.unsettled.Store(time.Now().UnixNano())
+	} else {
+		str.unsettled.Store(0)
+	}
+	if v.failure == "" {
+		return
+	}
+	str.server.metrics.refused(v.response.url)
+	str.server.log.Error("a proxy refused a response", "proxy", str.session.node.ID, "type", ShortType(v.response.url),
+		"resources", len(v.response.resources), "reason", v.failure)
+}
+
+// overdue returns why the stream must end at time now; nil if it need not.
+func (str *stream) overdue(now time.Time) error {
+	l := &str.server.limits
+	since := func(a *atomic.Int64) time.Duration {
+		t := a.Load()
+		if t == 0 {
+			return 0
+		}
+		return now.Sub(time.Unix(0, t))
+	}
+	switch {
+	case since(&str.sending) > l.SendTimeout:
+		str.server.metrics.writeTimeouts.Inc()
+		return status.Errorf(codes.DeadlineExceeded, "the client has not read for %v (setting xds.sendTimeout)", l.SendTimeout)
+	case since(&str.unsettled) > l.AckTimeout && str.server.isOpen():
+		str.server.metrics.ackTimeouts.Inc()
+		return status.Errorf(codes.DeadlineExceeded, "the client has neither acknowledged nor refused a response for %v (setting xds.ackTimeout)", l.AckTimeout)
+	case since(&str.silent) > l.FirstRequestTimeout:
+		str.server.metrics.silent.Inc()
+		return status.Errorf(codes.DeadlineExceeded, "no request within %v of the stream's start (setting xds.firstRequestTimeout)", l.FirstRequestTimeout)
+	}
+	return nil
+}
