@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary/model"
+	"tributary/test/fakeapi"
 )
 
 var testSource = model.ShardKey{Provider: model.Kubernetes, Cluster: "c1"}
@@ -61,9 +63,9 @@ func (s *sink) take() []model.Batch {
 
 // runWatcher runs a watcher on api inside a bubble until stop is called, which
 // returns what Run returned.
-func runWatcher(t *testing.T, api *fakeAPI, s *sink) (w *Watcher, stop func() error) {
+func runWatcher(t *testing.T, api *fakeapi.API, s *sink) (w *Watcher, stop func() error) {
 	t.Helper()
-	w = NewWatcher(WatchConfig{Source: testSource, Epoch: 3, Client: api.client(t), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w = NewWatcher(WatchConfig{Source: testSource, Epoch: 3, Client: api.Client(t), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx, s.out) }()
@@ -76,12 +78,12 @@ func runWatcher(t *testing.T, api *fakeAPI, s *sink) (w *Watcher, stop func() er
 
 func TestWatchListsInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
 		var objects []runtime.Object
 		for i := range 1203 {
 			objects = append(objects, testService(i, i+1))
 		}
-		api.set("services", objects...)
+		api.Set("services", objects...)
 		s := &sink{kind: model.KindService}
 		w, stop := runWatcher(t, api, s)
 
@@ -100,7 +102,7 @@ func TestWatchListsInPages(t *testing.T) {
 			t.Errorf("batches %v, want %v", got, want)
 		}
 		want := []string{"list services", "list services from 500", "list services from 1000", "watch services 101"}
-		if r := api.requests("services"); !slices.Equal(r, want) {
+		if r := api.Requests("services"); !slices.Equal(r, want) {
 			t.Errorf("requests %q, want %q", r, want)
 		}
 		h := w.Health()
@@ -112,7 +114,7 @@ func TestWatchListsInPages(t *testing.T) {
 
 		// A bookmark is a sign of life, and no batch.
 		time.Sleep(time.Minute)
-		api.event("services", "BOOKMARK", &corev1.Service{
+		api.Event("services", "BOOKMARK", &corev1.Service{
 			TypeMeta: metav1.TypeMeta{Kind: "Service", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{ResourceVersion: "777"}})
 		synctest.Wait()
 		h = w.Health()
@@ -123,9 +125,9 @@ func TestWatchListsInPages(t *testing.T) {
 			t.Errorf("a bookmark made %d batches", len(b))
 		}
 		// A watch that ends is opened again where it was, without a list.
-		api.drop("services")
+		api.Drop("services")
 		synctest.Wait()
-		if r := api.requests("services"); r[len(r)-1] != "watch services 777" {
+		if r := api.Requests("services"); r[len(r)-1] != "watch services 777" {
 			t.Errorf("last request %q", r[len(r)-1])
 		}
 		if err := stop(); err != nil {
@@ -137,7 +139,7 @@ func TestWatchListsInPages(t *testing.T) {
 func TestWatchEmptyClusterIsSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{kind: model.KindPod}
-		_, stop := runWatcher(t, newFakeAPI(), s)
+		_, stop := runWatcher(t, fakeapi.New(), s)
 		b := s.take()
 		if len(b) != 1 || !b[0].SnapshotStart || !b[0].SnapshotEnd || b[0].Rows() != 0 {
 			t.Errorf("batches %+v", b)
@@ -148,7 +150,7 @@ func TestWatchEmptyClusterIsSnapshot(t *testing.T) {
 
 func TestWatchBurstIsMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
 		s := &sink{kind: model.KindService}
 		_, stop := runWatcher(t, api, s)
 		s.take()
@@ -157,14 +159,14 @@ func TestWatchBurstIsMerged(t *testing.T) {
 		s.block = block
 		s.mu.Unlock()
 
-		api.event("services", "ADDED", testService(0, 200)) // taken at once, alone
+		api.Event("services", "ADDED", testService(0, 200)) // taken at once, alone
 		synctest.Wait()
 		for i := range 30 {
-			api.event("services", "ADDED", testService(i+1, 201+i))
+			api.Event("services", "ADDED", testService(i+1, 201+i))
 		}
 		// One object three times: the last word counts.
-		api.event("services", "MODIFIED", testService(30, 300))
-		api.event("services", "DELETED", testService(30, 301))
+		api.Event("services", "MODIFIED", testService(30, 300))
+		api.Event("services", "DELETED", testService(30, 301))
 		synctest.Wait()
 		close(block)
 		synctest.Wait()
@@ -191,21 +193,21 @@ func TestWatchBurstIsMerged(t *testing.T) {
 
 func TestWatchGoneIsNewSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
 		var objects []runtime.Object
 		for i := range 600 {
 			objects = append(objects, testService(i, i+1))
 		}
-		api.set("services", objects...)
+		api.Set("services", objects...)
 		// The second page of the first list comes too late.
 		expired := 0
-		api.refuse = func(verb, resource string, r *http.Request) *metav1.Status {
+		api.Refuse(func(verb, resource string, r *http.Request) *metav1.Status {
 			if verb == "list" && resource == "services" && r.URL.Query().Get("continue") != "" && expired == 0 {
 				expired++
-				return status(410, metav1.StatusReasonExpired)
+				return fakeapi.Status(410, metav1.StatusReasonExpired)
 			}
 			return nil
-		}
+		})
 		s := &sink{kind: model.KindService}
 		w, stop := runWatcher(t, api, s)
 		var starts, ends int
@@ -221,8 +223,8 @@ func TestWatchGoneIsNewSnapshot(t *testing.T) {
 		}
 
 		// The watch is told that its version is gone: the list comes again.
-		api.set("services", testService(5, 900))
-		api.event("services", "ERROR", status(410, metav1.StatusReasonExpired))
+		api.Set("services", testService(5, 900))
+		api.Event("services", "ERROR", fakeapi.Status(410, metav1.StatusReasonExpired))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		b := s.take()
@@ -242,26 +244,29 @@ func count(b bool) int {
 
 func TestWatchTellsDeniedFromUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
+		var mu sync.Mutex
 		var answer *metav1.Status
 		watchOnly := false
-		api.refuse = func(verb, _ string, _ *http.Request) *metav1.Status {
+		api.Refuse(func(verb, _ string, _ *http.Request) *metav1.Status {
+			mu.Lock()
+			defer mu.Unlock()
 			if watchOnly && verb == "list" {
 				return nil
 			}
 			return answer
-		}
+		})
 		set := func(s *metav1.Status, w bool) {
-			api.mu.Lock()
+			mu.Lock()
 			answer, watchOnly = s, w
-			api.mu.Unlock()
+			mu.Unlock()
 			for _, r := range []string{"services", "pods", "endpointslices"} {
-				api.drop(r)
+				api.Drop(r)
 			}
 			time.Sleep(40 * time.Second) // more than the longest back-off
 			synctest.Wait()
 		}
-		set(status(401, metav1.StatusReasonUnauthorized), false)
+		set(fakeapi.Status(401, metav1.StatusReasonUnauthorized), false)
 		s := &sink{kind: model.KindPod}
 		w, stop := runWatcher(t, api, s)
 		check := func(what string, want model.Trouble) {
@@ -273,14 +278,14 @@ func TestWatchTellsDeniedFromUnreachable(t *testing.T) {
 			}
 		}
 		check("wrong token", model.Denied)
-		set(status(403, metav1.StatusReasonForbidden), false)
+		set(fakeapi.Status(403, metav1.StatusReasonForbidden), false)
 		check("no permission", model.Denied)
-		set(status(500, metav1.StatusReasonInternalError), false)
+		set(fakeapi.Status(500, metav1.StatusReasonInternalError), false)
 		check("broken server", model.Unreachable)
 		if len(s.take()) != 0 {
 			t.Error("a cluster that never answered said something")
 		}
-		set(status(403, metav1.StatusReasonForbidden), true)
+		set(fakeapi.Status(403, metav1.StatusReasonForbidden), true)
 		check("may list but not watch", model.Denied)
 		set(nil, false)
 		check("well again", model.NoTrouble)
@@ -293,7 +298,7 @@ func TestWatchTellsDeniedFromUnreachable(t *testing.T) {
 
 func TestWatchSliceThatStopsBelongingIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
 		s := &sink{kind: model.KindEndpointSlice}
 		_, stop := runWatcher(t, api, s)
 		s.take()
@@ -302,10 +307,10 @@ func TestWatchSliceThatStopsBelongingIsDeleted(t *testing.T) {
 			ObjectMeta:  metav1.ObjectMeta{Name: "a", Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "s"}},
 			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.1.1"}}},
 		}
-		api.event("endpointslices", "ADDED", slice)
+		api.Event("endpointslices", "ADDED", slice)
 		synctest.Wait()
 		slice.Labels = nil
-		api.event("endpointslices", "MODIFIED", slice)
+		api.Event("endpointslices", "MODIFIED", slice)
 		synctest.Wait()
 		b := s.take()
 		if len(b) != 2 || len(b[0].Slices) != 1 || !slices.Equal(b[1].Deletes, []model.NamespacedName{{Namespace: "ns", Name: "a"}}) {
@@ -318,7 +323,7 @@ func TestWatchSliceThatStopsBelongingIsDeleted(t *testing.T) {
 func TestWatchEndsWhenTheCoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("closed")
-		w := NewWatcher(WatchConfig{Source: testSource, Client: newFakeAPI().client(t)})
+		w := NewWatcher(WatchConfig{Source: testSource, Client: fakeapi.New().Client(t)})
 		err := w.Run(t.Context(), (&sink{err: broken}).out)
 		if !errors.Is(err, broken) {
 			t.Errorf("Run returned %v", err)
@@ -328,7 +333,7 @@ func TestWatchEndsWhenTheCoreFails(t *testing.T) {
 
 func TestWatchEndsWhileTheCoreBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := fakeapi.New()
 		s := &sink{kind: model.KindService, block: make(chan struct{})}
 		_, stop := runWatcher(t, api, s)
 		if err := stop(); err != nil {
@@ -342,7 +347,7 @@ func TestWatchEndsWhileTheCoreBlocks(t *testing.T) {
 		s.mu.Unlock()
 		go func() {
 			for i := range 3 * queueLength {
-				api.event("services", "ADDED", testService(i, 200+i))
+				api.Event("services", "ADDED", testService(i, 200+i))
 			}
 		}()
 		synctest.Wait()
@@ -355,11 +360,11 @@ func TestWatchEndsWhileTheCoreBlocks(t *testing.T) {
 // The bubble fails if anything of a watcher outlives its Run.
 func TestWatchThousandRotations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
-		api.set("services", testService(1, 1))
+		api := fakeapi.New()
+		api.Set("services", testService(1, 1))
 		for i := range 1000 {
 			s := &sink{kind: model.KindService}
-			w := NewWatcher(WatchConfig{Source: testSource, Epoch: uint64(i), Client: api.client(t)})
+			w := NewWatcher(WatchConfig{Source: testSource, Epoch: uint64(i), Client: api.Client(t)})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- w.Run(ctx, s.out) }()
@@ -377,4 +382,12 @@ func TestWatchThousandRotations(t *testing.T) {
 			}
 		}
 	})
+}
+
+func testService(i, version int) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{Kind: "Service", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%04d", i), Namespace: "ns", ResourceVersion: strconv.Itoa(version)},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
+	}
 }

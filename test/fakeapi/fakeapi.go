@@ -1,8 +1,7 @@
-package kube
+package fakeapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -11,30 +10,30 @@ import (
 	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI answers lists and watches as an API server does, from memory and
-// without a network, so that it works in a synctest bubble.
-type fakeAPI struct {
+// API is one API server.
+type API struct {
 	mu      sync.Mutex
 	version int
 	objects map[string][]runtime.Object // by resource, such as "services"
 	watches map[string][]*io.PipeWriter
 	log     []string // requests: "list services", "watch pods 7"
-	// refuse, if set, may answer a request with a status.
-	refuse func(verb, resource string, r *http.Request) *metav1.Status
+	refuse  func(verb, resource string, r *http.Request) *metav1.Status
 }
 
-func newFakeAPI() *fakeAPI {
-	return &fakeAPI{version: 100, objects: map[string][]runtime.Object{}, watches: map[string][]*io.PipeWriter{}}
+// New returns an API server that holds nothing.
+func New() *API {
+	return &API{version: 100, objects: map[string][]runtime.Object{}, watches: map[string][]*io.PipeWriter{}}
 }
 
-func (a *fakeAPI) client(t testing.TB) kubernetes.Interface {
+// Client returns a client that asks a.
+func (a *API) Client(t testing.TB) kubernetes.Interface {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fake", Transport: a, QPS: -1})
 	if err != nil {
@@ -44,7 +43,7 @@ func (a *fakeAPI) client(t testing.TB) kubernetes.Interface {
 }
 
 // RoundTrip answers one request.
-func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *API) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
@@ -97,7 +96,7 @@ func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.answer(r, 200, list), nil
 }
 
-func (a *fakeAPI) answer(r *http.Request, code int, body any) *http.Response {
+func (a *API) answer(r *http.Request, code int, body any) *http.Response {
 	b, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
@@ -108,8 +107,16 @@ func (a *fakeAPI) answer(r *http.Request, code int, body any) *http.Response {
 	}
 }
 
-// event sends a watch event to all watches of a resource.
-func (a *fakeAPI) event(resource, kind string, object any) {
+// Refuse makes f decide about each request from now on: a status that it
+// returns is the answer. nil refuses nothing.
+func (a *API) Refuse(f func(verb, resource string, r *http.Request) *metav1.Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refuse = f
+}
+
+// Event sends a watch event to all watches of a resource.
+func (a *API) Event(resource, kind string, object any) {
 	b, err := json.Marshal(map[string]any{"type": kind, "object": object})
 	if err != nil {
 		panic(err)
@@ -122,8 +129,8 @@ func (a *fakeAPI) event(resource, kind string, object any) {
 	}
 }
 
-// drop ends all watches of a resource.
-func (a *fakeAPI) drop(resource string) {
+// Drop ends all watches of a resource.
+func (a *API) Drop(resource string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.watches[resource] {
@@ -132,14 +139,58 @@ func (a *fakeAPI) drop(resource string) {
 	a.watches[resource] = nil
 }
 
-func (a *fakeAPI) set(resource string, objects ...runtime.Object) {
+// Set makes objects the whole of a resource. Watches are not told.
+func (a *API) Set(resource string, objects ...runtime.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.version++
 	a.objects[resource] = objects
 }
 
-func (a *fakeAPI) requests(resource string) []string {
+// Put adds or replaces one object and tells the watches.
+func (a *API) Put(resource string, o metav1.Object) {
+	object := o.(runtime.Object)
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		panic(err)
+	}
+	object.GetObjectKind().SetGroupVersionKind(kinds[0])
+	a.mu.Lock()
+	a.version++
+	o.SetResourceVersion(strconv.Itoa(a.version))
+	object = object.DeepCopyObject()
+	kind := "ADDED"
+	if i := a.index(resource, o); i >= 0 {
+		kind = "MODIFIED"
+		a.objects[resource][i] = object
+	} else {
+		a.objects[resource] = append(a.objects[resource], object)
+	}
+	a.mu.Unlock()
+	a.Event(resource, kind, object)
+}
+
+// Delete removes one object and tells the watches.
+func (a *API) Delete(resource string, o metav1.Object) {
+	a.mu.Lock()
+	a.version++
+	if i := a.index(resource, o); i >= 0 {
+		a.objects[resource] = slices.Delete(a.objects[resource], i, i+1)
+	}
+	a.mu.Unlock()
+	a.Event(resource, "DELETED", o)
+}
+
+func (a *API) index(resource string, o metav1.Object) int {
+	return slices.IndexFunc(a.objects[resource], func(have runtime.Object) bool {
+		m := have.(metav1.Object)
+		return m.GetNamespace() == o.GetNamespace() && m.GetName() == o.GetName()
+	})
+}
+
+// Requests lists the requests for a resource, such as "list services from 500"
+// and "watch services 101".
+func (a *API) Requests(resource string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []string
@@ -151,15 +202,8 @@ func (a *fakeAPI) requests(resource string) []string {
 	return out
 }
 
-func status(code int32, reason metav1.StatusReason) *metav1.Status {
+// Status returns a refusal.
+func Status(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 		Code: code, Reason: reason, Message: "refused by the test"}
-}
-
-func testService(i, version int) *corev1.Service {
-	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{Kind: "Service", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%04d", i), Namespace: "ns", ResourceVersion: strconv.Itoa(version)},
-		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
-	}
 }
