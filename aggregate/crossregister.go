@@ -1,6 +1,10 @@
 package aggregate
 
-import "tributary/model"
+import (
+	"cmp"
+
+	"tributary/model"
+)
 
 // crossRegister wires the registries to each other:
 //
@@ -9,16 +13,74 @@ import "tributary/model"
 //   - the registries of ServiceEntries -> every Kubernetes registry, whose
 //     Services select WorkloadEntries, in every cluster.
 //
+// Each direction has a switch, which may be turned while running.
+//
 // A handler is a plain call that marks dirty; nothing is derived before the
 // round's batches are applied, so no call recurses. The index from namespace to
 // the registries that select there makes an event free for all others.
 type crossRegister struct {
 	registries map[model.ShardKey]Registry
 	selecting  map[string]map[model.ShardKey]Registry // by namespace
+	off        map[Direction]bool
+}
+
+// Direction is a direction of cross-registration.
+type Direction uint8
+
+const (
+	// PodsToEntries: ServiceEntries select pods.
+	PodsToEntries Direction = iota
+	// EntriesToServices: Services of Kubernetes select WorkloadEntries.
+	EntriesToServices
+)
+
+// directionFrom returns the direction in which a provider's workloads go.
+func directionFrom(p model.Provider) Direction {
+	if p == model.Kubernetes {
+		return PodsToEntries
+	}
+	return EntriesToServices
 }
 
 func newCrossRegister() crossRegister {
-	return crossRegister{map[model.ShardKey]Registry{}, map[string]map[model.ShardKey]Registry{}}
+	return crossRegister{map[model.ShardKey]Registry{}, map[string]map[model.ShardKey]Registry{}, map[Direction]bool{}}
+}
+
+// turn switches a direction on or off: every registry that selects is told of
+// the workloads that it may select now, or no longer.
+func (c *crossRegister) turn(d Direction, on bool) {
+	if c.off[d] == !on {
+		return
+	}
+	c.off[d] = !on
+	for namespace, in := range c.selecting {
+		for from, r := range c.registries {
+			if directionFrom(from.Provider) != d {
+				continue
+			}
+			for w := range r.Workloads(namespace) {
+				old, new := w, w
+				if on {
+					old = nil
+				} else {
+					new = nil
+				}
+				c.tell(from, in, old, new)
+			}
+		}
+	}
+}
+
+// tell announces a workload of registry from to the registries of the other
+// kind that select in its namespace. Services of Kubernetes do not select pods
+// of other clusters, and a ServiceEntry's own store needs no handler to find its
+// WorkloadEntries.
+func (c *crossRegister) tell(from model.ShardKey, in map[model.ShardKey]Registry, old, new *model.WorkloadInstance) {
+	for to, other := range in {
+		if directionFrom(from.Provider) != directionFrom(to.Provider) {
+			other.WorkloadInstanceHandler(old, new)
+		}
+	}
 }
 
 // add wires a new registry in both directions. It needs no replay of the
@@ -32,24 +94,10 @@ func (c *crossRegister) add(key model.ShardKey, r Registry) {
 		}
 	})
 	r.AppendWorkloadHandler(func(old, new *model.WorkloadInstance) {
-		w := new
-		if w == nil {
-			w = old
-		}
-		for to, other := range c.selecting[w.Identity.Namespace] {
-			if crosses(key.Provider, to.Provider) {
-				other.WorkloadInstanceHandler(old, new)
-			}
+		if !c.off[directionFrom(key.Provider)] {
+			c.tell(key, c.selecting[cmp.Or(new, old).Identity.Namespace], old, new)
 		}
 	})
-}
-
-// crosses reports whether workloads of one kind of registry are offered to the
-// services of another: only across the two kinds. Services of Kubernetes do not
-// select pods of other clusters, and a ServiceEntry's own store needs no
-// handler to find its WorkloadEntries.
-func crosses(from, to model.Provider) bool {
-	return (from == model.Kubernetes) != (to == model.Kubernetes)
 }
 
 func (c *crossRegister) note(namespace string, key model.ShardKey, r Registry, selects bool) {

@@ -7,8 +7,10 @@ import (
 )
 
 // derive computes one service from what the registries report of it, and
-// returns how it differs from what was published. Equal output is no change.
-// The structural difference decides the push: none, endpoints, or service.
+// returns how it differs from what was published. Equal output is no change,
+// even if its rows were made anew: meanings are compared, but only of rows whose
+// pointers differ. The structural difference decides the push: none, endpoints,
+// or service.
 func (a *Aggregator) derive(key model.ServiceKey) (model.ServiceDelta, bool) {
 	row := a.services[key]
 	definition, shards := deriveService(key, a.config, row)
@@ -56,4 +58,6 @@ func deriveService(key model.ServiceKey, config model.ClusterID, row *serviceRow
 	return definition, shards
 }
 
-func sameShard(a, b model.Shard) bool { return a.Key == b.Key && slices.Equal(a.Slices, b.Slices) }
+func sameShard(a, b model.Shard) bool {
+	return a.Key == b.Key && slices.EqualFunc(a.Slices, b.Slices, (*model.Slice).Equal)
+}

@@ -14,8 +14,8 @@ type Inbox struct {
 	wake  chan struct{}
 
 	mu     sync.Mutex
-	queues map[model.ShardKey]*queue
-	ring   []*queue // queues that are not empty, next one first
+	queues map[model.ShardKey]*queue // those that are not empty
+	ring   []*queue                  // the same, next one first
 }
 
 type queue struct {
@@ -90,17 +90,15 @@ func (in *Inbox) Take(rows int) (batches []model.Batch, more bool) {
 		if len(q.batches) > 0 {
 			in.ring = append(in.ring, q)
 		} else {
-			q.batches = nil
-			if b.Removed {
-				delete(in.queues, q.source)
-			}
+			delete(in.queues, q.source)
 		}
 		batches = append(batches, b)
 	}
 	return batches, len(in.ring) > 0
 }
 
-// Waiting returns how many rows of each source wait, for metrics.
+// Waiting returns how many rows of each source wait, of those that have some,
+// for metrics.
 func (in *Inbox) Waiting() map[model.ShardKey]int {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -24,13 +24,11 @@ func merge(key model.ServiceKey, config model.ClusterID, rows []definitionRow) *
 	slices.SortStableFunc(sources, func(a, b *model.Service) int { return precedence(config, a, b) })
 	winner := sources[0]
 	d := &model.Definition{Key: key, Winner: winner, Sources: sources, Resolution: winner.Resolution}
-	d.Ports = slices.Clone(winner.Ports)
+	var owners []*model.Service // of d.Ports
 	for _, s := range sources {
-		if s != winner {
-			mergePorts(d, s)
-			if s.Resolution != winner.Resolution {
-				conflict(d, s, "resolution", fmt.Sprintf("%v, not %v", winner.Resolution, s.Resolution))
-			}
+		owners = mergePorts(d, owners, s)
+		if s.Resolution != winner.Resolution {
+			conflict(d, winner, s, "resolution", fmt.Sprintf("%v, not %v", winner.Resolution, s.Resolution))
 		}
 		if len(s.VIPs) > 0 {
 			d.VIPs = append(d.VIPs, model.ClusterVIPs{Cluster: s.Registry.Cluster, VIPs: s.VIPs})
@@ -69,23 +67,29 @@ func later(a, b bool) int {
 	}
 }
 
-// mergePorts adds the ports of s that are new in name and number. A port that
-// agrees in one of the two only would be ambiguous: it is left out and told.
-func mergePorts(d *model.Definition, s *model.Service) {
+// mergePorts adds the ports of s that are new in name and number, and s to the
+// owners of the ports. A port that agrees in one of the two only would be
+// ambiguous: it is left out and told.
+func mergePorts(d *model.Definition, owners []*model.Service, s *model.Service) []*model.Service {
+	merged := d.Ports
 	for _, p := range s.Ports {
-		i := slices.IndexFunc(d.Ports, func(q model.Port) bool { return q.Number == p.Number || q.Name == p.Name })
+		i := slices.IndexFunc(merged, func(q model.Port) bool { return q.Number == p.Number && q.Name == p.Name })
 		if i < 0 {
-			d.Ports = append(d.Ports, p)
+			i = slices.IndexFunc(merged, func(q model.Port) bool { return q.Number == p.Number || q.Name == p.Name })
+		}
+		if i < 0 {
+			d.Ports, owners = append(d.Ports, p), append(owners, s)
 			continue
 		}
-		if q := d.Ports[i]; q.Number != p.Number || q.Name != p.Name || q.Protocol != p.Protocol {
-			conflict(d, s, "port "+portText(p), fmt.Sprintf("%s %v, not %s %v", portText(q), q.Protocol, portText(p), p.Protocol))
+		if q := merged[i]; q.Number != p.Number || q.Name != p.Name || q.Protocol != p.Protocol {
+			conflict(d, owners[i], s, "port "+portText(p), fmt.Sprintf("%s %v, not %s %v", portText(q), q.Protocol, portText(p), p.Protocol))
 		}
 	}
+	return owners
 }
 
 func portText(p model.Port) string { return fmt.Sprintf("%d/%s", p.Number, p.Name) }
 
-func conflict(d *model.Definition, loser *model.Service, field, detail string) {
-	d.Conflicts = append(d.Conflicts, model.Conflict{Field: field, Winner: d.Winner.Registry, Loser: loser.Registry, Detail: detail})
+func conflict(d *model.Definition, winner, loser *model.Service, field, detail string) {
+	d.Conflicts = append(d.Conflicts, model.Conflict{Field: field, Winner: winner.Registry, Loser: loser.Registry, Detail: detail})
 }

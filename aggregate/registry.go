@@ -11,7 +11,9 @@ import (
 // the core's goroutine. clusters/kube has one for each cluster, serviceentry
 // one for all ServiceEntries and WorkloadEntries.
 type Registry interface {
-	// Apply takes in a batch and marks what it touches; it derives nothing.
+	// Apply takes in a batch and marks what it touches; it derives nothing. Only
+	// here and in Close are workloads announced, and Workloads yields them at
+	// once: what other registries derive in this round sees them.
 	Apply(b *model.Batch)
 	// Derive reports to up every service that was marked since the last call.
 	Derive(now time.Time, up model.XDSUpdater)

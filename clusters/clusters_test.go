@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ type world struct {
 	t       *testing.T
 	api     *fakeapi.API
 	manager *Manager
-	log     *bytes.Buffer
+	log     *lockedBuffer
 	cancel  context.CancelFunc
 	ended   chan error
 
@@ -42,19 +43,38 @@ type world struct {
 	silent   map[string]bool          // runs that are not complete by themselves
 }
 
-type source1 struct {
+// lockedBuffer is written by goroutines of the manager while tests read it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// obedient is a source of the world.
+type obedient struct {
 	w    *world
 	name string
 	spec Spec
 }
 
-func (s *source1) Health() model.SourceHealth {
+func (s *obedient) Health() model.SourceHealth {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return s.w.health[s.name]
 }
 
-func (s *source1) Run(ctx context.Context, out func(context.Context, model.Batch) error) error {
+func (s *obedient) Run(ctx context.Context, out func(context.Context, model.Batch) error) error {
 	w := s.w
 	w.mu.Lock()
 	w.events = append(w.events, "start "+s.name)
@@ -93,7 +113,7 @@ func (w *world) out(_ context.Context, b model.Batch) error {
 func newWorld(t *testing.T, change func(*Options)) *world {
 	t.Helper()
 	w := &world{
-		t: t, api: fakeapi.New(), log: &bytes.Buffer{}, ended: make(chan error, 1),
+		t: t, api: fakeapi.New(), log: &lockedBuffer{}, ended: make(chan error, 1),
 		health: map[string]model.SourceHealth{}, buildErr: map[string]error{}, hold: map[string]chan struct{}{}, silent: map[string]bool{},
 	}
 	o := Options{
@@ -106,7 +126,7 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 			if err := w.buildErr[name]; err != nil {
 				return nil, err
 			}
-			return &source1{w, name, s}, nil
+			return &obedient{w, name, s}, nil
 		},
 	}
 	if change != nil {
@@ -151,6 +171,16 @@ func (w *world) expect(want string) {
 	}
 }
 
+// expectSet is expect where the order is not ours.
+func (w *world) expectSet(want string) {
+	w.t.Helper()
+	got := strings.Split(w.happened(), ", ")
+	slices.Sort(got)
+	if got := strings.Join(got, ", "); got != want {
+		w.t.Errorf("happened: %s\nwant:     %s", got, want)
+	}
+}
+
 // states returns all clusters as "id secret state".
 func (w *world) states() string {
 	synctest.Wait()
@@ -182,10 +212,7 @@ func TestKeysOfSecretsComeAndGo(t *testing.T) {
 		w := newWorld(t, nil)
 		w.api.Put("secrets", secret("s", 1, map[string]string{"c1": goodKubeconfig("a"), "c2": goodKubeconfig("a")}))
 		w.run()
-		w.mu.Lock()
-		slices.Sort(w.events)
-		w.mu.Unlock()
-		w.expect("start c1/1, start c2/1, synced c1/1, synced c2/1")
+		w.expectSet("start c1/1, start c2/1, synced c1/1, synced c2/1")
 		w.expectStates("c1 istio-system/s synced, c2 istio-system/s synced")
 		l := w.manager.List()
 		if len(l) == 0 {
@@ -240,7 +267,7 @@ func TestRotationIsMakeBeforeBreak(t *testing.T) {
 		put("b")
 		w.expect("start c/2") // beside the old one
 		put("c")
-		w.expect("end c/2, start c/3") // never two that wait
+		w.expectSet("end c/2, start c/3") // never two that wait
 		put("a")
 		w.expect("end c/3") // back to the one in force
 		put("d")
@@ -259,7 +286,7 @@ func TestRotationIsMakeBeforeBreak(t *testing.T) {
 		put("e")
 		w.expect("end c/6")
 		w.manager.Synced(model.Synced{Source: source("c"), Epoch: 6})
-		w.expect("end c/5, start c/7")
+		w.expectSet("end c/5, start c/7")
 		w.manager.Synced(model.Synced{Source: source("c"), Epoch: 7})
 		w.expect("")
 		// Words of epochs that never were are not believed.
@@ -424,9 +451,10 @@ func TestReady(t *testing.T) {
 		}
 		w.observe("denied/1", model.Denied, "Unauthorized")
 		w.observe("dead/1", model.Unreachable, "no route")
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		w.api.Refuse(func(_, _ string, _ *http.Request) *metav1.Status {
-			if refuse {
+			if refuse.Load() {
 				return fakeapi.Status(403, metav1.StatusReasonForbidden)
 			}
 			return nil
@@ -460,7 +488,7 @@ func TestReady(t *testing.T) {
 		if n := strings.Count(w.log.String(), "cannot be listed"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, w.log)
 		}
-		refuse = false
+		refuse.Store(false)
 		time.Sleep(20 * time.Second)
 		if waits("dead: the cluster is pending: Pod: no route") {
 			t.Error("ready while a cluster may still sync")

@@ -25,7 +25,7 @@ func kubeconfig(cluster, user string) string {
 }
 
 func goodKubeconfig(token string) string {
-	return kubeconfig("server: 'https://example.com:6443'", "token: "+token)
+	return kubeconfig("server: 'https://example.com:6443'", "token: '"+token+"'")
 }
 
 func keyPair(t *testing.T) (cert, key string) {

@@ -79,8 +79,8 @@ type list struct {
 
 // wanted collects what is wanted of all places, as of one moment.
 func (m *Manager) wanted() (w membership) {
+	w.own = m.options.ClusterID
 	if m.options.Config != nil {
-		w.own = m.options.ClusterID
 		w.fixed = []claim{{id: m.options.ClusterID, kind: Local, config: m.options.Config}}
 	}
 	if m.fleet != nil {

@@ -2,9 +2,11 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -73,14 +75,14 @@ func (s *secrets) follow(ctx context.Context) error {
 	options := metav1.ListOptions{LabelSelector: SecretSelector}
 	list, err := s.client.List(ctx, options)
 	if err != nil {
-		return fmt.Errorf("listing secrets with the label %s in namespace %s: %w", SecretSelector, s.namespace, err)
+		return fmt.Errorf("listing secrets with the label %s in namespace %s: %s", SecretSelector, s.namespace, safeText(err))
 	}
 	s.replace(list.Items)
 	timeout := int64(300 + rand.IntN(300))
 	options.ResourceVersion, options.TimeoutSeconds, options.AllowWatchBookmarks = list.ResourceVersion, &timeout, true
 	w, err := s.client.Watch(ctx, options)
 	if err != nil {
-		return fmt.Errorf("watching secrets with the label %s in namespace %s: %w", SecretSelector, s.namespace, err)
+		return fmt.Errorf("watching secrets with the label %s in namespace %s: %s", SecretSelector, s.namespace, safeText(err))
 	}
 	defer w.Stop()
 	for {
@@ -101,7 +103,7 @@ func (s *secrets) follow(ctx context.Context) error {
 				}
 			case *metav1.Status:
 				if err := apierrors.FromObject(o); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-					return fmt.Errorf("watching secrets in namespace %s: %w", s.namespace, err)
+					return fmt.Errorf("watching secrets in namespace %s: %s", s.namespace, safeText(err))
 				}
 				return nil
 			}
@@ -171,3 +173,19 @@ func (s *secrets) drop(name string) {
 }
 
 func nameOf(o *corev1.Secret) string { return o.Namespace + "/" + o.Name }
+
+// safeText returns the text of an error of a list or watch of secrets. Errors on
+// answers that cannot be decoded quote the answer, which here holds credentials:
+// only what the network or the API server itself reports is passed on.
+func safeText(err error) string {
+	var network *url.Error
+	switch reason := apierrors.ReasonForError(err); {
+	case errors.As(err, &network):
+		return network.Error()
+	case reason == metav1.StatusReasonUnknown:
+		return "the answer cannot be read"
+	case reason == metav1.StatusReasonInternalError:
+		return "the API server fails (" + string(reason) + ")"
+	}
+	return err.Error()
+}

@@ -10,25 +10,25 @@ import (
 type State uint8
 
 const (
-	// Pending: it is known, but nothing has been heard of it yet.
+	// Pending is a cluster that is known, and has not been heard yet.
 	Pending State = iota
-	// Syncing: it answers, and what it holds is being read.
+	// Syncing is one that answers, and what it holds is being read.
 	Syncing
-	// Synced: all it holds is known, and changes are followed.
+	// Synced is one of which all is known, and changes are followed.
 	Synced
-	// Suspect: nothing was heard for a while; its endpoints are used as before.
+	// Suspect is one not heard for a while; its endpoints are used as before.
 	Suspect
-	// Stale: nothing was heard for long; its endpoints are used last.
+	// Stale is one not heard for long; its endpoints are used last.
 	Stale
-	// Draining: its endpoints are taken out step by step.
+	// Draining is one whose endpoints are taken out step by step.
 	Draining
-	// Removed: it is gone for good; its rows are being taken back.
+	// Removed is one that is gone for good; its rows are being taken back.
 	Removed
-	// Invalid: its kubeconfig is refused, nothing was tried.
+	// Invalid is one whose kubeconfig is refused; nothing was tried.
 	Invalid
-	// Denied: the cluster refuses the credential, or what it may do.
+	// Denied is one that refuses the credential, or what it wants to do.
 	Denied
-	// Conflict: its ID belongs to another secret, or to the config cluster.
+	// Conflict is one whose ID belongs to another secret, or to the config cluster.
 	Conflict
 
 	states

@@ -46,22 +46,22 @@ type AtSync struct {
 
 // Service is one host in one namespace, of all clusters.
 type Service struct {
-	Host       string           `json:"host"`
-	Namespace  string           `json:"namespace"`
-	Name       string           `json:"name"`
-	Provider   string           `json:"provider"`
-	Winner     string           `json:"winner"` // whose definition decides
-	Resolution string           `json:"resolution"`
-	Created    time.Time        `json:"created"`
-	Ports      []ServicePort    `json:"ports"`
-	Clusters   []ServiceCluster `json:"clusters"`
-	Endpoints  int              `json:"endpoints"`
-	Served     int              `json:"served"`
-	Accounts   []string         `json:"serviceAccounts,omitempty"`
+	Host       string            `json:"host"`
+	Namespace  string            `json:"namespace"`
+	Name       string            `json:"name"`
+	Provider   string            `json:"provider"`
+	Winner     string            `json:"winner"` // whose definition decides
+	Resolution string            `json:"resolution"`
+	Created    time.Time         `json:"created"`
+	Ports      []ServicePort     `json:"ports"`
+	Clusters   []ServiceCluster  `json:"clusters"`
+	Endpoints  int               `json:"endpoints"`
+	Served     int               `json:"served"`
+	Accounts   []string          `json:"serviceAccounts,omitempty"`
 	Selector   map[string]string `json:"selector,omitempty"`
-	Conflicts  []Conflict       `json:"conflicts,omitempty"`
-	Revision   uint64           `json:"revision"`           // of its last change
-	Definition uint64           `json:"definitionRevision"` // of its last change that was more than endpoints
+	Conflicts  []Conflict        `json:"conflicts,omitempty"`
+	Revision   uint64            `json:"revision"`           // of its last change
+	Definition uint64            `json:"definitionRevision"` // of its last change that was more than endpoints
 }
 
 // ServicePort is a port of a service.

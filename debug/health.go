@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"tributary/clusters"
 	"tributary/model"
@@ -66,12 +68,12 @@ func waitingFor(w clusters.Waiting) string {
 
 // line makes untrusted text one line.
 func line(s string) string {
-	return string(bytes.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, []byte(s)))
+	}, s)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

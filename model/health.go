@@ -6,14 +6,14 @@ import "time"
 type Trouble uint8
 
 const (
-	// NoTrouble: it answers.
+	// NoTrouble means that it answers.
 	NoTrouble Trouble = iota
-	// Faulty: it answers, but some of what it says cannot be used; the last
+	// Faulty means that it answers, but some of what it says cannot be used; the last
 	// good rows stay.
 	Faulty
-	// Unreachable: there is no answer, or none that makes sense.
+	// Unreachable means that there is no answer, or none that makes sense.
 	Unreachable
-	// Denied: it refuses the credential, or the credential may not read the kind.
+	// Denied means that it refuses the credential, or the credential may not read the kind.
 	Denied
 )
 

@@ -37,7 +37,7 @@ func (p Protocol) IsHTTP() bool {
 }
 
 // IsHTTP2 reports whether the port expects HTTP/2 from the first byte.
-func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC }
+func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
 // Port is one port of a service.
 type Port struct {

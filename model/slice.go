@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // EndpointSlice is what a source reports of one EndpointSlice: addresses and
 // references to pods, not yet joined to what is known of those pods.
 type EndpointSlice struct {
@@ -34,8 +36,8 @@ type Slice struct {
 	Version    uint64
 	Ports      []SlicePort
 	Localities []Locality // what Endpoint.Locality points into
-	Accounts   []string   // service accounts of the served endpoints, sorted
-	Endpoints  []Endpoint // sorted by address
+	Accounts   []string   // service accounts of all endpoints, sorted
+	Endpoints  []Endpoint // sorted by address; only selected slices repeat one, then by workload
 }
 
 // Endpoint is one address of a Slice, 32 bytes.
@@ -74,16 +76,31 @@ func (f EndpointFlags) Served() bool {
 	return f&(EndpointReady|EndpointTerminating|EndpointMissing) == EndpointReady
 }
 
+// Equal reports whether s and o mean the same, wherever their workloads are
+// stored. Version is left out, as is the order of Localities.
+func (s *Slice) Equal(o *Slice) bool {
+	return s == o || s.Cluster == o.Cluster && s.Object == o.Object && slices.Equal(s.Ports, o.Ports) && slices.Equal(s.Accounts, o.Accounts) &&
+		slices.EqualFunc(s.Endpoints, o.Endpoints, func(a, b Endpoint) bool {
+			return a.Addr == b.Addr && a.Weight == b.Weight && a.Flags == b.Flags && s.given(&a) == o.given(&b) &&
+				(a.Workload == b.Workload || a.Workload.Equal(b.Workload))
+		})
+}
+
+// given returns the locality that the slice gave an endpoint.
+func (s *Slice) given(e *Endpoint) Locality {
+	if int(e.Locality) < len(s.Localities) {
+		return s.Localities[e.Locality]
+	}
+	return ""
+}
+
 // Where returns the locality of endpoint e of s: that of its workload, else
 // the one the slice gave.
 func (s *Slice) Where(e *Endpoint) Locality {
 	if w := e.Workload; w != nil && w.Placement != nil && w.Placement.Locality != "" {
 		return w.Placement.Locality
 	}
-	if int(e.Locality) < len(s.Localities) {
-		return s.Localities[e.Locality]
-	}
-	return ""
+	return s.given(e)
 }
 
 // Port returns the number of the port that a slice has under a service port's

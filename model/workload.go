@@ -39,8 +39,8 @@ func ParseUID(s string) (u UID) {
 	if s == "" {
 		return UID{}
 	}
-	if len(s) == 36 {
-		if n, err := hex.Decode(u[:], []byte(strings.ReplaceAll(s, "-", ""))); err == nil && n == 16 {
+	if digits := strings.ReplaceAll(s, "-", ""); len(s) == 36 && len(digits) == 32 {
+		if _, err := hex.Decode(u[:], []byte(digits)); err == nil && u != (UID{}) {
 			return u
 		}
 	}
@@ -145,6 +145,7 @@ func (w *WorkloadInstance) Equal(o *WorkloadInstance) bool {
 		return true
 	}
 	return w != nil && o != nil && w.Name == o.Name && w.UID == o.UID && w.Addr == o.Addr && w.Labels == o.Labels && w.State == o.State &&
-		(w.Identity == o.Identity || *w.Identity == *o.Identity) && (w.Placement == o.Placement || *w.Placement == *o.Placement) &&
-		w.Details.Equal(o.Details)
+		same(w.Identity, o.Identity) && same(w.Placement, o.Placement) && w.Details.Equal(o.Details)
 }
+
+func same[V comparable](a, b *V) bool { return a == b || a != nil && b != nil && *a == *b }

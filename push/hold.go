@@ -14,16 +14,25 @@ const (
 	DefaultShare = 0.04
 )
 
+// growth bounds how many times Max a change may wait when pushes cost too much.
+const growth = 10
+
 // Hold decides when pending changes are pushed. A change after quiet goes out
 // after Settle. Under load the distance between pushes grows with their measured
-// cost, so that pushing takes about Share of the CPUs, up to Max. Nothing
-// re-arms it: a source that keeps changing cannot delay anybody beyond Max.
+// cost, so that pushing takes about Share of the CPUs, up to Max.
+//
+// The settings are named as in Istio and differ from it in one point. Istio waits
+// until nothing has changed for PILOT_DEBOUNCE_AFTER (100 ms), each change anew,
+// and for PILOT_DEBOUNCE_MAX (10 s) at most. Here debounceAfter runs from the
+// first change and nothing re-arms it, so a source that keeps changing delays
+// nobody; debounceMax bounds the distance that load may cause.
 //
 // It is a state machine without a clock; it is not safe for concurrent use.
 type Hold struct {
 	Settle time.Duration // debounceAfter
 	Max    time.Duration // debounceMax
 	Share  float64       // CPU seconds a second that pushing may take: share x CPUs
+	CPUs   int           // how many there are; 0 counts as 1
 
 	due     time.Time     // when the pending changes go out; zero if none
 	first   time.Time     // when the first of them came
@@ -40,9 +49,12 @@ func (h *Hold) Offer(now time.Time, changes int) {
 		return
 	}
 	h.first = now
-	h.due = now.Add(h.Settle)
+	h.due = now.Add(min(h.Settle, h.longest()))
 	if next := h.last.Add(h.Distance()); next.After(h.due) && !h.last.IsZero() {
 		h.due = next
+	}
+	if h.due.Sub(now) > h.Max {
+		h.grown++
 	}
 }
 
@@ -52,9 +64,14 @@ func (h *Hold) Distance() time.Duration {
 	if h.Share > 0 {
 		d = max(d, time.Duration(float64(h.cost)/h.Share))
 	}
-	// When a single push costs more than Max, pushing more often than it takes
-	// would only queue: the hold grows with it.
-	return min(d, max(h.Max, h.cost))
+	return min(d, h.longest())
+}
+
+// longest returns the most that a change waits: Max, unless a single push keeps
+// half of the CPUs busy for longer. Pushing more often than that would only queue
+// and starve whoever makes the changes.
+func (h *Hold) longest() time.Duration {
+	return max(h.Max, 2*h.cost/time.Duration(max(1, h.CPUs)))
 }
 
 // Due returns when the pending changes go out; ok is false if there are none.
@@ -64,22 +81,22 @@ func (h *Hold) Due() (at time.Time, ok bool) { return h.due, !h.due.IsZero() }
 // how long the first of them waited.
 func (h *Hold) Push(now time.Time) (changes int, held time.Duration) {
 	changes, held = h.changes, now.Sub(h.first)
-	if h.cost > h.Max {
-		h.grown++
-	}
 	h.due, h.first, h.changes, h.last = time.Time{}, time.Time{}, 0, now
 	return changes, held
 }
 
-// Cost takes in the measured CPU time between two pushes. A rise counts at
-// once, a fall slowly: a quiet moment must not let the next burst through.
+// Cost takes in the measured CPU time of a push. A rise counts at once, a fall
+// slowly: a quiet moment must not let the next burst through. What a process
+// that is busy with other things measures is bounded, or each wait would make
+// the next one longer.
 func (h *Hold) Cost(d time.Duration) {
+	d = min(d, time.Duration(max(1, h.CPUs))*growth*h.Max/2)
 	if d >= h.cost {
 		h.cost = d
 		return
 	}
-	h.cost -= (h.cost - d) / 4
+	h.cost -= (h.cost - d) / 2
 }
 
-// Grown returns how many pushes were held beyond Max because one costs more.
+// Grown returns how many waits were longer than Max because one push costs more.
 func (h *Hold) Grown() uint64 { return h.grown }

@@ -15,12 +15,18 @@ import (
 type Pusher struct {
 	hold     Hold
 	metrics  *Metrics
+	cpu      func() time.Duration // CPU time that the process has used
 	offered  chan struct{}
 	released atomic.Pointer[shards.Snapshot]
 
+	// Owned by Run: the measurement of the last push.
+	measuring bool
+	since     time.Duration // what cpu said at the push
+	until     time.Time     // when it ends, if no other push comes first
+
 	mu      sync.Mutex
 	newest  *shards.Snapshot
-	changes int       // since the last look of the goroutine
+	changes int       // since the goroutine last took them
 	oldest  time.Time // arrival of the oldest event among them
 	wakes   map[chan struct{}]struct{}
 }
@@ -34,9 +40,10 @@ func NewPusher(settle, longest time.Duration, m *Metrics) *Pusher {
 	if longest == 0 {
 		longest = DefaultMax
 	}
+	cpus := runtime.GOMAXPROCS(0)
 	return &Pusher{
-		hold:    Hold{Settle: settle, Max: longest, Share: DefaultShare * float64(runtime.GOMAXPROCS(0))},
-		metrics: m, offered: make(chan struct{}, 1), wakes: map[chan struct{}]struct{}{},
+		hold:    Hold{Settle: settle, Max: longest, Share: DefaultShare * float64(cpus), CPUs: cpus},
+		metrics: m, cpu: cpuTime, offered: make(chan struct{}, 1), wakes: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -77,17 +84,21 @@ func (p *Pusher) Subscribe() (wake <-chan struct{}, cancel func()) {
 func (p *Pusher) Run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	cpu := cpuTime()
 	for {
 		wait := time.Hour
-		if due, ok := p.hold.Due(); ok {
-			if wait = time.Until(due); wait <= 0 {
-				now := cpuTime()
-				p.hold.Cost(now - cpu)
-				cpu = now
+		due, pending := p.hold.Due()
+		switch {
+		case pending:
+			wait = time.Until(due)
+		case p.measuring:
+			wait = time.Until(p.until)
+		}
+		if wait <= 0 {
+			p.measure()
+			if pending {
 				p.release()
-				continue
 			}
+			continue
 		}
 		timer.Reset(wait)
 		select {
@@ -95,25 +106,40 @@ func (p *Pusher) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-p.offered:
-			p.mu.Lock()
-			n := p.changes
-			p.changes = 0
-			p.mu.Unlock()
-			if _, pending := p.hold.Due(); !pending {
-				// What the process did while nothing was pending is no part of
-				// the cost of pushing; what followed the last push is.
-				cpu = max(cpu, cpuTime()-p.hold.Max)
-			}
-			p.hold.Offer(time.Now(), n)
+			p.look()
 		}
+	}
+}
+
+// look takes in what was offered.
+func (p *Pusher) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.newest == p.released.Load() {
+		return // it came with the last release
+	}
+	p.hold.Offer(time.Now(), p.changes)
+	p.changes = 0
+}
+
+// measure ends the measurement of the last push: the CPU time that the process
+// used from there to the next push, or for debounceMax if none follows. What it
+// uses later, on connecting clients or on its sources, is not the cost of a push.
+func (p *Pusher) measure() {
+	if p.measuring {
+		p.measuring = false
+		p.hold.Cost(p.cpu() - p.since)
 	}
 }
 
 // release shows the newest snapshot and wakes every stream.
 func (p *Pusher) release() {
-	changes, held := p.hold.Push(time.Now())
+	p.measuring, p.since, p.until = true, p.cpu(), time.Now().Add(p.hold.Max)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	changes, held := p.hold.Push(time.Now())
+	changes += p.changes
+	p.changes = 0
 	p.released.Store(p.newest)
 	for ch := range p.wakes {
 		select {

@@ -48,35 +48,36 @@ type place struct {
 }
 
 // Candidates yields every endpoint of a port of s, shard by shard and slice by
-// slice, served or not. Among served duplicates of one address, port and network
-// the first one wins: Kubernetes before other providers, then by cluster, then by
-// slice; pods come before WorkloadEntries. The others are shadowed and take over
-// once the first is gone.
+// slice, served or not. Of those that could be served at one address, port and
+// network one is: pods come before WorkloadEntries, then Kubernetes before other
+// providers, then the order of clusters, of workload names, of slices. The others
+// are shadowed and take over once the first is gone.
 func (s *Service) Candidates(port model.Port) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
-		var seen map[place]struct{}
-		if n, slices := s.size(); slices > 1 {
-			seen = make(map[place]struct{}, n)
+		winners := s.winners(port)
+		for c := range s.candidates(port) {
+			if winners != nil && c.Endpoint.Flags.Served() {
+				c.Shadowed = winners[c.place()].Endpoint != c.Endpoint
+			}
+			if !yield(c) {
+				return
+			}
 		}
-		for _, entries := range [...]bool{false, true} {
-			for _, shard := range s.Shards {
-				for _, slice := range shard.Slices {
-					number, ok := slice.Port(port.Name)
-					if !ok || selected(slice) != entries {
-						continue
-					}
-					for i := range slice.Endpoints {
-						e := &slice.Endpoints[i]
-						c := Candidate{Shard: shard.Key, Slice: slice, Endpoint: e, Port: number}
-						if seen != nil && e.Flags.Served() {
-							p := place{e.Addr, number, network(e)}
-							if _, c.Shadowed = seen[p]; !c.Shadowed {
-								seen[p] = struct{}{}
-							}
-						}
-						if !yield(c) {
-							return
-						}
+	}
+}
+
+func (s *Service) candidates(port model.Port) iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
+		for i := range s.Shards {
+			shard := &s.Shards[i]
+			for _, slice := range shard.Slices {
+				number, ok := slice.Port(port.Name)
+				if !ok {
+					continue
+				}
+				for i := range slice.Endpoints {
+					if !yield(Candidate{Shard: shard.Key, Slice: slice, Endpoint: &slice.Endpoints[i], Port: number}) {
+						return
 					}
 				}
 			}
@@ -84,14 +85,45 @@ func (s *Service) Candidates(port model.Port) iter.Seq[Candidate] {
 	}
 }
 
-// selected reports whether the slice was made by selecting WorkloadEntries.
-func selected(s *model.Slice) bool {
-	if len(s.Endpoints) == 0 {
-		return false
+// winners returns which endpoint is served at each place; nil if no two of a
+// port share one.
+func (s *Service) winners(port model.Port) map[place]Candidate {
+	if n, repeats := s.size(); repeats {
+		winners := make(map[place]Candidate, n)
+		for c := range s.candidates(port) {
+			if !c.Endpoint.Flags.Served() {
+				continue
+			}
+			p := c.place()
+			if w, taken := winners[p]; !taken || c.before(w) {
+				winners[p] = c
+			}
+		}
+		return winners
 	}
-	w := s.Endpoints[0].Workload
-	return w != nil && w.Identity != nil && w.Identity.Kind == model.WorkloadEntry
+	return nil
 }
+
+// before reports whether c is served rather than w, which comes before it in
+// the order of shards and slices.
+func (c Candidate) before(w Candidate) bool {
+	kind, name := who(c.Endpoint)
+	otherKind, otherName := who(w.Endpoint)
+	return kind < otherKind || kind == otherKind && c.Shard == w.Shard && name < otherName
+}
+
+func who(e *model.Endpoint) (model.WorkloadKind, string) {
+	switch w := e.Workload; {
+	case w == nil:
+		return model.Pod, ""
+	case w.Identity == nil:
+		return model.Pod, w.Name
+	default:
+		return w.Identity.Kind, w.Name
+	}
+}
+
+func (c Candidate) place() place { return place{c.Endpoint.Addr, c.Port, network(c.Endpoint)} }
 
 func network(e *model.Endpoint) string {
 	if e.Workload == nil || e.Workload.Placement == nil {
@@ -100,12 +132,18 @@ func network(e *model.Endpoint) string {
 	return e.Workload.Placement.Network
 }
 
-func (s *Service) size() (endpoints, slices int) {
-	for _, shard := range s.Shards {
-		for _, slice := range shard.Slices {
+// size returns how many endpoints there are and whether an address may be there
+// twice: in two slices, or, as neighbours, in one that was made by selection.
+func (s *Service) size() (endpoints int, repeats bool) {
+	slices := 0
+	for i := range s.Shards {
+		for _, slice := range s.Shards[i].Slices {
+			for j := 1; j < len(slice.Endpoints) && !repeats; j++ {
+				repeats = slice.Endpoints[j].Addr == slice.Endpoints[j-1].Addr
+			}
 			endpoints += len(slice.Endpoints)
 			slices++
 		}
 	}
-	return endpoints, slices
+	return endpoints, repeats || slices > 1
 }

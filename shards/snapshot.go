@@ -2,6 +2,7 @@ package shards
 
 import (
 	"iter"
+	"sort"
 
 	"tributary/internal/table"
 	"tributary/model"
@@ -17,23 +18,27 @@ type Snapshot struct {
 	// reader whose cursor is older must compare everything.
 	Floor uint64
 
-	services    table.Frozen[*Service] // by key
-	changes     table.Frozen[*Service] // by Revision, then key; with tombstones
-	definitions table.Frozen[*Service] // by DefinitionRevision, then key; with tombstones
+	index       table.Frozen[*slot]         // by key
+	services    table.FrozenPages[*Service] // by slot; with tombstones
+	changes     []change                    // by Revision, then key
+	definitions []change                    // by DefinitionRevision, then key
 	synced      map[model.ShardKey]model.Synced
 }
 
 // Service returns the service with that key; nil if there is none.
 func (s *Snapshot) Service(key model.ServiceKey) *Service {
-	svc, _ := s.services.Get(&Service{Key: key})
-	return svc
+	p, found := s.index.Get(&slot{key: key})
+	if !found {
+		return nil
+	}
+	return s.services.Get(p.id)
 }
 
 // Host yields the services of a host in order of their namespaces.
 func (s *Snapshot) Host(host string) iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
-		for svc := range s.services.From(&Service{Key: model.ServiceKey{Host: host}}) {
-			if svc.Key.Host != host || !yield(svc) {
+		for p := range s.index.From(&slot{key: model.ServiceKey{Host: host}}) {
+			if p.key.Host != host || !yield(s.services.Get(p.id)) {
 				return
 			}
 		}
@@ -41,20 +46,41 @@ func (s *Snapshot) Host(host string) iter.Seq[*Service] {
 }
 
 // Services yields every service by key.
-func (s *Snapshot) Services() iter.Seq[*Service] { return s.services.All() }
+func (s *Snapshot) Services() iter.Seq[*Service] {
+	return func(yield func(*Service) bool) {
+		for p := range s.index.All() {
+			if !yield(s.services.Get(p.id)) {
+				return
+			}
+		}
+	}
+}
 
 // Len returns the number of services.
-func (s *Snapshot) Len() int { return s.services.Len() }
+func (s *Snapshot) Len() int { return s.index.Len() }
 
 // Since yields the services that changed after a revision, oldest change first;
 // those that went have no Definition.
 func (s *Snapshot) Since(revision uint64) iter.Seq[*Service] {
-	return s.changes.From(&Service{Revision: revision + 1})
+	return s.since(s.changes, revision, func(svc *Service) uint64 { return svc.Revision })
 }
 
 // DefinitionsSince is Since for changes that were more than endpoints.
 func (s *Snapshot) DefinitionsSince(revision uint64) iter.Seq[*Service] {
-	return s.definitions.From(&Service{DefinitionRevision: revision + 1})
+	return s.since(s.definitions, revision, func(svc *Service) uint64 { return svc.DefinitionRevision })
+}
+
+// since yields what a log has after a revision, each service where it changed
+// last: a change that a later one has followed is passed over.
+func (s *Snapshot) since(log []change, revision uint64, last func(*Service) uint64) iter.Seq[*Service] {
+	return func(yield func(*Service) bool) {
+		first := sort.Search(len(log), func(i int) bool { return log[i].revision > revision })
+		for _, c := range log[first:] {
+			if svc := s.services.Get(c.id); svc != nil && last(svc) == c.revision && !yield(svc) {
+				return
+			}
+		}
+	}
 }
 
 // Synced returns what each complete source held when it became complete.

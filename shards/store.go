@@ -19,34 +19,38 @@ const DefaultTombstones = 65536
 type Store struct {
 	current atomic.Pointer[Snapshot]
 
-	// Owned by the writer.
+	// Owned by the writer. Each service has a slot, which it keeps while its
+	// removal is remembered; a change writes there and compares no keys.
 	tombstones  int // how many may be kept
 	revision    uint64
 	definition  uint64 // revision of the last change that was more than endpoints
 	floor       uint64
-	services    *table.Tree[*Service]
-	changes     *table.Tree[*Service]
-	definitions *table.Tree[*Service]
-	removed     *table.Tree[*Service] // tombstones, by Revision
-	graves      map[model.ServiceKey]*Service
+	slots       map[model.ServiceKey]uint32
+	unused      []uint32 // slots that no service has
+	index       *table.Tree[*slot]
+	services    table.Pages[*Service]
+	changes     log
+	definitions log
+	graves      *table.Tree[*Service] // tombstones, by Revision
 	synced      map[model.ShardKey]model.Synced
+}
+
+// slot is where a service is.
+type slot struct {
+	key model.ServiceKey
+	id  uint32
 }
 
 // NewStore returns an empty store that remembers that many removed services.
 func NewStore(tombstones int) *Store {
-	byRevision := func(a, b *Service) bool {
-		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Key.Compare(b.Key)) < 0
-	}
 	s := &Store{
 		tombstones: tombstones,
-		services:   table.NewTree(func(a, b *Service) bool { return a.Key.Compare(b.Key) < 0 }),
-		changes:    table.NewTree(byRevision),
-		definitions: table.NewTree(func(a, b *Service) bool {
-			return cmp.Or(cmp.Compare(a.DefinitionRevision, b.DefinitionRevision), a.Key.Compare(b.Key)) < 0
+		slots:      map[model.ServiceKey]uint32{},
+		index:      table.NewTree(func(a, b *slot) bool { return a.key.Compare(b.key) < 0 }),
+		graves: table.NewTree(func(a, b *Service) bool {
+			return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Key.Compare(b.Key)) < 0
 		}),
-		removed: table.NewTree(byRevision),
-		graves:  map[model.ServiceKey]*Service{},
-		synced:  map[model.ShardKey]model.Synced{},
+		synced: map[model.ShardKey]model.Synced{},
 	}
 	s.publish()
 	return s
@@ -61,18 +65,26 @@ func (s *Store) Apply(d model.Delta) *Snapshot {
 	for i := range d.Services {
 		s.set(&d.Services[i])
 	}
-	for s.removed.Len() > s.tombstones {
-		oldest, _ := s.removed.Min()
+	for s.graves.Len() > s.tombstones {
+		oldest, _ := s.graves.Min()
 		s.floor = oldest.Revision
-		s.unbury(oldest)
+		s.forget(oldest)
 	}
+	s.changes.compact(len(s.slots), func(c change) bool {
+		svc := s.services.Get(c.id)
+		return svc != nil && svc.Revision == c.revision
+	})
+	s.definitions.compact(len(s.slots), func(c change) bool {
+		svc := s.services.Get(c.id)
+		return svc != nil && svc.DefinitionRevision == c.revision
+	})
 	if len(d.Synced) > 0 || len(d.Gone) > 0 {
 		s.synced = maps.Clone(s.synced)
-		for _, n := range d.Synced {
-			s.synced[n.Source] = n
-		}
 		for _, k := range d.Gone {
 			delete(s.synced, k)
+		}
+		for _, n := range d.Synced { // perhaps of a source that went and came back
+			s.synced[n.Source] = n
 		}
 	}
 	return s.publish()
@@ -81,7 +93,7 @@ func (s *Store) Apply(d model.Delta) *Snapshot {
 func (s *Store) publish() *Snapshot {
 	snap := &Snapshot{
 		Revision: s.revision, DefinitionRevision: s.definition, Floor: s.floor, synced: s.synced,
-		services: s.services.Freeze(), changes: s.changes.Freeze(), definitions: s.definitions.Freeze(),
+		index: s.index.Freeze(), services: s.services.Freeze(), changes: s.changes, definitions: s.definitions,
 	}
 	s.current.Store(snap)
 	return snap
@@ -89,42 +101,56 @@ func (s *Store) publish() *Snapshot {
 
 func (s *Store) set(d *model.ServiceDelta) {
 	svc := &Service{Key: d.Key, Definition: d.Definition, Shards: d.Shards, Revision: s.revision, DefinitionRevision: s.revision}
-	old, existed := s.services.Get(svc)
-	if !existed {
-		if old = s.graves[d.Key]; old != nil {
-			s.unbury(old)
-		}
+	id, known := s.slots[d.Key]
+	var old *Service
+	if known {
+		old = s.services.Get(id)
 	} else {
-		s.changes.Delete(old)
+		id = s.slot(d.Key)
 	}
+	existed := known && old.Definition != nil
 	if existed && d.Push == model.EndpointsPush {
 		svc.DefinitionRevision = old.DefinitionRevision
 		svc.RemovedPorts = old.RemovedPorts
-		s.definitions.Set(svc) // in place of old, which has the same place
 	} else {
-		if existed {
-			s.definitions.Delete(old)
-		}
 		s.definition = s.revision
 		svc.RemovedPorts = removedPorts(old, d.Definition, s.revision)
-		s.definitions.Set(svc)
+		s.definitions.add(change{s.revision, id})
 	}
-	s.changes.Set(svc)
-	if d.Definition != nil {
-		s.services.Set(svc)
-		return
+	s.changes.add(change{s.revision, id})
+	s.services.Set(id, svc)
+	if known && !existed {
+		s.graves.Delete(old)
 	}
-	s.services.Delete(svc)
-	s.removed.Set(svc)
-	s.graves[d.Key] = svc
+	switch {
+	case d.Definition == nil:
+		if existed {
+			s.index.Delete(&slot{key: d.Key})
+		}
+		s.graves.Set(svc)
+	case !existed:
+		s.index.Set(&slot{d.Key, id})
+	}
 }
 
-// unbury forgets the tombstone of a removed service.
-func (s *Store) unbury(grave *Service) {
-	s.removed.Delete(grave)
-	s.changes.Delete(grave)
-	s.definitions.Delete(grave)
-	delete(s.graves, grave.Key)
+// slot finds a slot for a service that has none.
+func (s *Store) slot(key model.ServiceKey) (id uint32) {
+	if n := len(s.unused); n > 0 {
+		id, s.unused = s.unused[n-1], s.unused[:n-1]
+	} else {
+		id = uint32(len(s.slots))
+	}
+	s.slots[key] = id
+	return id
+}
+
+// forget gives the slot of a removed service to others.
+func (s *Store) forget(grave *Service) {
+	id := s.slots[grave.Key]
+	s.graves.Delete(grave)
+	s.services.Set(id, nil)
+	delete(s.slots, grave.Key)
+	s.unused = append(s.unused, id)
 }
 
 // removedPorts returns the ports that old had, now or before, and that the new
@@ -154,4 +180,32 @@ func removedPorts(old *Service, definition *model.Definition, revision uint64) [
 	}
 	slices.SortFunc(removed, func(a, b RemovedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return removed
+}
+
+// change says that the service in a slot changed at a revision. Whether it is
+// the last change of that service, the service itself tells.
+type change struct {
+	revision uint64
+	id       uint32
+}
+
+// log is a list of changes, oldest first. Snapshots hold the part of it that
+// was there when they were made, which is never written again.
+type log []change
+
+func (l *log) add(c change) { *l = append(*l, c) }
+
+// compact makes a new log of the changes that are the last of their services,
+// once there are as many others.
+func (l *log) compact(services int, last func(change) bool) {
+	if len(*l) < 2*services+1024 {
+		return
+	}
+	kept := make(log, 0, 2*services+1024)
+	for _, c := range *l {
+		if last(c) {
+			kept = append(kept, c)
+		}
+	}
+	*l = kept
 }

@@ -36,7 +36,11 @@ type cache struct {
 type cacheEntry struct {
 	once     sync.Once
 	resource *Resource // nil if it could not be rendered
+	size     int       // guarded by the cache's mu; 0 until it is rendered
 }
+
+// entryOverhead is what an entry takes beside the bytes of its resource.
+const entryOverhead = 256
 
 func newCache(limit int, m *Metrics) *cache {
 	// One CPU is left to the core: encoders on all of them starve it.
@@ -46,52 +50,52 @@ func newCache(limit int, m *Metrics) *cache {
 	}
 }
 
-// get returns the resource for key, rendering it if it is not there. Others who
-// ask for it meanwhile wait for the one rendering.
+// get returns the resource for key, rendering it if it is not there; nil if it
+// cannot be rendered. Others who ask for it meanwhile wait for the one rendering.
 func (c *cache) get(key cacheKey, render func() *Resource) *Resource {
 	c.mu.Lock()
 	e := c.young[key]
 	if e == nil {
 		if e = c.old[key]; e != nil {
 			delete(c.old, key)
-			if r := e.resource; r != nil {
-				c.oldBytes -= r.bytes()
-				c.admit(key, e, r.bytes())
-			}
+			c.oldBytes -= e.size
+		} else {
+			e = &cacheEntry{}
 		}
+		c.young[key] = e
+		c.grow(e.size)
 	}
-	if e != nil {
-		c.mu.Unlock()
-		e.once.Do(func() {}) // waits for a rendering under way
-		if e.resource != nil {
-			c.metrics.cacheHit()
-			return e.resource
-		}
-		return render()
-	}
-	e = &cacheEntry{}
-	c.young[key] = e
 	c.mu.Unlock()
+	rendered := false
+	// Whoever comes first renders, not whoever made the entry.
 	e.once.Do(func() {
 		c.encoders <- struct{}{}
 		defer func() { <-c.encoders }()
-		c.metrics.cacheMiss()
-		e.resource = render()
+		e.resource, rendered = render(), true
 	})
-	if r := e.resource; r != nil {
-		c.mu.Lock()
-		if c.young[key] == e {
-			c.admit(key, e, r.bytes())
-		}
-		c.mu.Unlock()
+	if !rendered {
+		c.metrics.cacheHit()
+		return e.resource
+	}
+	c.metrics.cacheMiss()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size := entryOverhead
+	if e.resource != nil {
+		size += e.resource.bytes()
+	}
+	switch e.size = size; e {
+	case c.young[key]:
+		c.grow(size)
+	case c.old[key]: // the generations turned meanwhile
+		c.oldBytes += size
 	}
 	return e.resource
 }
 
-// admit puts an entry of that size into the younger generation.
-func (c *cache) admit(key cacheKey, e *cacheEntry, size int) {
-	c.young[key] = e
-	c.youngBytes += size
+// grow counts bytes for the younger generation.
+func (c *cache) grow(bytes int) {
+	c.youngBytes += bytes
 	if c.youngBytes > c.limit/2 {
 		c.old, c.oldBytes = c.young, c.youngBytes
 		c.young, c.youngBytes = map[cacheKey]*cacheEntry{}, 0

@@ -82,9 +82,19 @@ func noCircuitBreakers() *clusterv3.CircuitBreakers {
 	}}}
 }
 
-// encode encodes a message deterministically: equal messages must have equal
-// versions.
-func encode(url, name string, m proto.Message) (*Resource, error) {
+// validated is implemented by every message of Envoy's API.
+type validated interface {
+	proto.Message
+	Validate() error
+}
+
+// encode validates a message, as one that breaks Envoy's rules would make it
+// refuse the whole response, and encodes it deterministically: equal messages
+// must have equal versions.
+func encode(url, name string, m validated) (*Resource, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return nil, err

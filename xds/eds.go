@@ -2,6 +2,7 @@ package xds
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -52,15 +53,42 @@ type group struct {
 // encoder encodes assignments; its buffers are used again.
 type encoder struct {
 	groups  map[model.Locality]*group
+	free    []*group
 	address []byte
 	socket  []byte
-	nested  []byte
 	point   []byte
+	body    []byte
+	out     []byte
 }
 
 // assignment encodes the ClusterLoadAssignment of a port of s: what is served,
 // grouped by locality in ascending order, each group weighted by its endpoints.
+// What it returns is good until the next call.
 func (e *encoder) assignment(name string, s *shards.Service, port model.Port) []byte {
+	// Weights of a cluster must not add up to more than 32 bits, or clients refuse
+	// it. Where they would, all are scaled down.
+	for scale := 0; ; scale++ {
+		if total := e.collect(s, port, scale); total <= math.MaxUint32 {
+			break
+		}
+	}
+	e.out = appendText(e.out[:0], fieldAssignmentCluster, name)
+	for _, l := range slices.Sorted(maps.Keys(e.groups)) {
+		g := e.groups[l]
+		e.body = appendLocality(e.body[:0], l)
+		e.body = append(e.body, g.endpoints...)
+		e.body = appendUint32Value(e.body, fieldGroupWeight, uint32(g.weight))
+		e.out = append(appendHead(e.out, fieldAssignmentEndpoints, len(e.body)), e.body...)
+	}
+	return e.out
+}
+
+// collect encodes the endpoints of each locality, weights divided by 2 to the
+// power of scale, and returns the sum of the weights.
+func (e *encoder) collect(s *shards.Service, port model.Port, scale int) (total uint64) {
+	for _, g := range e.groups {
+		e.free = append(e.free, g)
+	}
 	if e.groups == nil {
 		e.groups = map[model.Locality]*group{}
 	}
@@ -68,30 +96,33 @@ func (e *encoder) assignment(name string, s *shards.Service, port model.Port) []
 	var last *group
 	var where model.Locality
 	for c := range s.Candidates(port) {
-		if !c.Served() {
-			continue
+		if !c.Served() || c.Endpoint.Addr.IsZero() || c.Port == 0 {
+			continue // the last two cannot be connected to, and Envoy would refuse them all
 		}
 		if l := c.Slice.Where(c.Endpoint); last == nil || l != where {
 			where = l
 			if last = e.groups[l]; last == nil {
-				last = &group{}
+				last = e.newGroup()
 				e.groups[l] = last
 			}
 		}
-		weight := max(1, c.Endpoint.Weight)
+		weight := max(1, c.Endpoint.Weight>>scale)
 		last.weight += uint64(weight)
+		total += uint64(weight)
 		last.endpoints = e.appendEndpoint(last.endpoints, c, weight)
 	}
-	b := appendText(nil, fieldAssignmentCluster, name)
-	var body []byte
-	for _, l := range slices.Sorted(maps.Keys(e.groups)) {
-		g := e.groups[l]
-		body = appendLocality(body[:0], l)
-		body = append(body, g.endpoints...)
-		body = appendUint32Value(body, fieldGroupWeight, uint32(min(g.weight, 1<<32-1)))
-		b = append(appendHead(b, fieldAssignmentEndpoints, len(body)), body...)
+	return total
+}
+
+func (e *encoder) newGroup() *group {
+	n := len(e.free)
+	if n == 0 {
+		return &group{}
 	}
-	return b
+	g := e.free[n-1]
+	e.free = e.free[:n-1]
+	g.weight, g.endpoints = 0, g.endpoints[:0]
+	return g
 }
 
 // appendEndpoint appends one LbEndpoint as a field of its group.

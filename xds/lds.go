@@ -12,6 +12,8 @@ import (
 // service, and its route configuration; both names are Istio's.
 const proxyName = "http_proxy"
 
+var proxyNames = []string{proxyName}
+
 // renderProxyListener renders the outbound HTTP listener on a loopback port of
 // the proxy's.
 func renderProxyListener(port uint16) (*Resource, error) {

@@ -13,7 +13,7 @@ type Resource struct {
 	Name string
 	// Hash is the version: a hash of the encoded bytes, so it is equal on every
 	// replica of one release, and a release that renders differently differs.
-	// It is never 0.
+	// It is never 0 or absent.
 	Hash uint64
 
 	delta []byte // field "resources" of a DeltaDiscoveryResponse
@@ -45,7 +45,7 @@ func newResource(url, name string, body []byte) *Resource {
 	h := xxhash.New()
 	h.WriteString(url)
 	h.Write(body)
-	r := &Resource{Name: name, Hash: max(1, h.Sum64())}
+	r := &Resource{Name: name, Hash: max(absent+1, h.Sum64())}
 	version := formatVersion(r.Hash)
 
 	anySize := sizeBytes(fieldAnyType, len(url)) + sizeBytes(fieldAnyValue, len(body))
@@ -65,7 +65,7 @@ func newResource(url, name string, body []byte) *Resource {
 }
 
 // bytes returns what the resource takes in the cache.
-func (r *Resource) bytes() int { return len(r.delta) + len(r.sotw) + len(r.Name) + 96 }
+func (r *Resource) bytes() int { return len(r.delta) + len(r.sotw) + len(r.Name) }
 
 // Body returns the encoded message itself.
 func (r *Resource) Body() []byte {
@@ -87,7 +87,7 @@ func formatVersion(hash uint64) string { return strconv.FormatUint(hash, 16) }
 // ours.
 func parseVersion(version string) uint64 {
 	hash, err := strconv.ParseUint(version, 16, 64)
-	if err != nil {
+	if err != nil || hash == absent {
 		return 0
 	}
 	return hash

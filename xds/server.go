@@ -10,6 +10,7 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
@@ -29,9 +30,9 @@ type Source interface {
 type Options struct {
 	Source   Source
 	Limits   Limits
-	Identity string // told to clients as the control plane's identifier
-	Metrics  *Metrics
-	Log      *slog.Logger
+	Identity string       // told to clients as the control plane's identifier
+	Metrics  *Metrics     // nil: nothing is counted
+	Log      *slog.Logger // nil: nothing is logged
 }
 
 // Server serves ADS.
@@ -57,6 +58,12 @@ type Server struct {
 // NewServer returns a server that accepts streams at once and answers them
 // after Open.
 func NewServer(o Options) *Server {
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &Server{
 		source: o.Source, limits: o.Limits, identity: o.Identity, metrics: o.Metrics, log: o.Log,
 		open: make(chan struct{}), streams: map[*stream]struct{}{},
@@ -105,6 +112,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	done := make(chan struct{})
 	watchdog.Go(func() { s.watch(done) })
 	err := s.grpc.Serve(l)
+	s.grpc.Stop() // ends the streams also if it was the listener that failed
 	close(done)
 	watchdog.Wait()
 	s.goroutines.Wait()
@@ -126,11 +134,12 @@ func (s *Server) watch(done <-chan struct{}) {
 		case now := <-tick.C:
 			s.mu.Lock()
 			for str := range s.streams {
+				if str.ended {
+					continue // it is on its way out
+				}
 				if err := str.overdue(now); err != nil {
-					select {
-					case str.end <- err:
-					default: // it is on its way out
-					}
+					str.ended = true
+					str.end <- err // has room for one
 				}
 			}
 			s.mu.Unlock()

@@ -75,7 +75,7 @@ func (s *session) request(r request) (verdict, error) {
 	w, first := s.watches[r.url], false
 	if w == nil {
 		if len(s.watches) >= s.limits.Types {
-			return verdict{}, status.Errorf(codes.ResourceExhausted, "more than %d resource types on one stream", s.limits.Types)
+			return verdict{}, status.Errorf(codes.ResourceExhausted, "requests for more than %d resource types on one stream", s.limits.Types)
 		}
 		w, first = s.addWatch(r.url), true
 	}
@@ -95,7 +95,7 @@ func (s *session) request(r request) (verdict, error) {
 	} else if !s.subscribeSotw(w, r, first) {
 		s.stale++
 	}
-	if n := len(w.names); n > s.limits.Names {
+	if n := max(len(w.names), len(w.owed), len(w.known)); n > s.limits.Names {
 		return out, status.Errorf(codes.ResourceExhausted, "%d names of type %s on one stream; at most %d are allowed (setting xds.maxNames)", n, ShortType(w.url), s.limits.Names)
 	}
 	return out, nil
@@ -126,39 +126,20 @@ func rank(url string) int {
 func rendered(url string) bool { return rank(url) <= rank(RouteType) }
 
 // subscribeDelta applies the subscriptions of a delta request. They count
-// whatever nonce it carries.
+// whatever nonce it carries. A client that reconnects says in its first request
+// what it has: only what differs is sent.
 func (s *session) subscribeDelta(w *watch, r request, first bool) {
+	if !first {
+		r.initial = nil
+	}
 	if first && len(r.subscribe) == 0 && wholeState(w.url) {
-		w.startWildcard(versions(r.initial)) // legacy form of "*"
+		w.startWildcard(r.initial) // legacy form of "*"
 	}
-	if first && len(r.initial) > 0 {
-		// A client that reconnects says what it has: only what differs is sent.
-		for _, n := range r.subscribe {
-			if n == "*" {
-				w.startWildcard(versions(r.initial))
-			}
-		}
-	}
-	w.subscribe(r.subscribe)
-	if first && len(r.initial) > 0 {
-		for n, version := range r.initial {
-			if _, ok := w.names[n]; ok {
-				w.names[n] = parseVersion(version)
-			}
-		}
-	}
+	w.subscribe(r.subscribe, r.initial)
 	w.unsubscribe(r.unsubscribe)
 	if first && !w.wildcard && len(w.names) == 0 {
 		w.answer = true // asked for nothing: answered with nothing
 	}
-}
-
-func versions(initial map[string]string) map[string]uint64 {
-	known := make(map[string]uint64, len(initial))
-	for n, v := range initial {
-		known[n] = parseVersion(v)
-	}
-	return known
 }
 
 // subscribeSotw applies the names of a state-of-the-world request; it reports
@@ -171,17 +152,19 @@ func (s *session) subscribeSotw(w *watch, r request, first bool) bool {
 		w.answer = true
 		if len(r.names) == 0 && (wholeState(w.url) || !rendered(w.url)) {
 			w.startWildcard(nil)
+			w.legacy = true
 			return true
 		}
 	case r.nonce == "":
-		w.answer = true // a new subscription: what was given before is given again
+		// A new subscription: what was given before is given again.
+		w.answer, w.full = true, w.wildcard
 		for n := range w.names {
 			w.owe(n)
 		}
 	case r.nonce != w.sent:
 		return false
 	}
-	if w.wildcard && len(r.names) == 0 {
+	if w.legacy && len(r.names) == 0 {
 		return true
 	}
 	if w.replaceNames(r.names) && wholeState(w.url) {
@@ -191,17 +174,22 @@ func (s *session) subscribeSotw(w *watch, r request, first bool) bool {
 }
 
 // next returns the next response that is due for v; nil if there is none. At
-// most one response of a type is neither acknowledged nor refused.
-func (s *session) next(v *view) *response {
+// most one response of a type is neither acknowledged nor refused. An error ends
+// the stream.
+func (s *session) next(v *view) (*response, error) {
 	for _, w := range s.order {
 		if w.response != nil {
 			continue
 		}
 		var r *response
+		var err error
 		if s.delta {
-			r = w.delta(v)
+			r, err = w.delta(v)
 		} else {
 			r = w.sotw(v)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if r == nil {
 			continue
@@ -212,9 +200,9 @@ func (s *session) next(v *view) *response {
 		if w.url == ClusterType {
 			s.followClusters(r)
 		}
-		return r
+		return r, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // followClusters makes the endpoints of clusters that were just sent due,

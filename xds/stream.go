@@ -32,7 +32,8 @@ type stream struct {
 	unsettled atomic.Int64
 	silent    atomic.Int64 // no request has come yet
 
-	end chan error // why the watchdog ends the stream
+	end   chan error // why the watchdog ends the stream
+	ended bool       // it does; guarded by the server's mu
 
 	mu     sync.Mutex
 	status Proxy // guarded by mu
@@ -101,8 +102,12 @@ func (str *stream) receive(ctx context.Context, delta bool, out chan<- request) 
 // received names the client's error: what it sent may not be readable.
 func (str *stream) received(err error) error {
 	switch status.Code(err) {
-	case codes.Internal, codes.ResourceExhausted:
+	case codes.Internal:
 		str.server.metrics.garbage.Inc()
+		return status.Errorf(codes.InvalidArgument, "a request cannot be decoded: %s", status.Convert(err).Message())
+	case codes.ResourceExhausted:
+		str.server.metrics.garbage.Inc()
+		return status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes (setting xds.maxRequestBytes)", str.server.limits.MessageBytes)
 	}
 	return err
 }
@@ -160,9 +165,9 @@ func (str *stream) sendDue() error {
 	}
 	v := &view{renderer: &str.server.renderer, snapshot: snapshot, node: str.session.node}
 	for {
-		r := str.session.next(v)
-		if r == nil {
-			return nil
+		r, err := str.session.next(v)
+		if r == nil || err != nil {
+			return err
 		}
 		if err := str.send(r); err != nil {
 			return err

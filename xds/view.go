@@ -2,7 +2,9 @@ package xds
 
 import (
 	"iter"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"tributary/model"
 	"tributary/shards"
@@ -13,6 +15,16 @@ type renderer struct {
 	cache    *cache
 	encoders sync.Pool // *encoder
 	failed   func(url, name string, err error)
+
+	// The last answers of view.changed: most streams ask with the same cursor.
+	changedClusters, changedEndpoints atomic.Pointer[changes]
+}
+
+// changes is the names that may have changed from one revision to another,
+// sorted. It is immutable.
+type changes struct {
+	since, until uint64
+	names        []string
 }
 
 // view is one snapshot as one client sees it.
@@ -26,11 +38,11 @@ type view struct {
 func (v *view) get(url, name string) *Resource {
 	switch url {
 	case ClusterType:
-		if s, p, ok := v.service(name); ok && hasCluster(s.Definition, p) {
+		if s, p, ok := v.service(name); ok {
 			return v.cluster(name, s, p)
 		}
 	case EndpointType:
-		if s, p, ok := v.service(name); ok && hasCluster(s.Definition, p) {
+		if s, p, ok := v.service(name); ok {
 			return v.endpoints(name, s, p)
 		}
 		return emptyAssignment(name)
@@ -51,16 +63,9 @@ func (v *view) all(url string) iter.Seq[*Resource] {
 	return func(yield func(*Resource) bool) {
 		switch url {
 		case ClusterType, EndpointType:
-			for s := range v.snapshot.Services() {
-				for _, p := range s.Definition.Ports {
-					// By name, as a host may be defined in several namespaces.
-					name := clusterName(p.Number, "", s.Key.Host)
-					if chosen, _, ok := v.service(name); !ok || chosen != s {
-						continue
-					}
-					if r := v.get(url, name); r != nil && hasCluster(s.Definition, p) && !yield(r) {
-						return
-					}
+			for s, p := range v.ports() {
+				if r := v.get(url, clusterName(p.Number, "", s.Key.Host)); r != nil && !yield(r) {
+					return
 				}
 			}
 		case ListenerType, RouteType:
@@ -71,60 +76,81 @@ func (v *view) all(url string) iter.Seq[*Resource] {
 	}
 }
 
-// changed yields the names of resources of a type that may have changed since a
-// revision, be it that they came or went.
-func (v *view) changed(url string, since uint64) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		switch url {
-		case ClusterType:
-			changedClusters(v.snapshot.DefinitionsSince(since), since, yield)
-		case EndpointType:
-			changedClusters(v.snapshot.Since(since), since, yield)
-		case RouteType:
-			for range v.snapshot.DefinitionsSince(since) {
-				yield(proxyName)
-				return
-			}
-		}
-	}
-}
-
-func changedClusters(services iter.Seq[*shards.Service], since uint64, yield func(string) bool) {
-	for s := range services {
-		if s.Definition != nil {
+// ports yields every port that has a cluster, with the service that defines it
+// for this client, ordered by host and number.
+func (v *view) ports() iter.Seq2[*shards.Service, model.Port] {
+	return func(yield func(*shards.Service, model.Port) bool) {
+		for s := range v.snapshot.Services() {
 			for _, p := range s.Definition.Ports {
-				if !yield(clusterName(p.Number, "", s.Key.Host)) {
+				if chosen, port, ok := v.owner(s.Key.Host, p.Number); ok && chosen == s && port == p && !yield(s, p) {
 					return
 				}
 			}
 		}
-		for _, p := range s.RemovedPorts {
-			if p.Revision > since && !yield(clusterName(p.Number, "", s.Key.Host)) {
-				return
-			}
-		}
 	}
 }
 
-// service returns the service and port that a cluster name stands for. Of
-// several namespaces that define the host, the client's own comes first, then
-// one with a Kubernetes Service, then the oldest (I:1E).
+// changed returns the names of resources of a type that may have changed since a
+// revision, be it that they came or went. The list is shared.
+func (v *view) changed(url string, since uint64) []string {
+	var last *atomic.Pointer[changes]
+	var services iter.Seq[*shards.Service]
+	switch url {
+	case ClusterType:
+		last, services = &v.changedClusters, v.snapshot.DefinitionsSince(since)
+	case EndpointType:
+		last, services = &v.changedEndpoints, v.snapshot.Since(since)
+	case RouteType:
+		if v.snapshot.DefinitionRevision > since {
+			return proxyNames
+		}
+		return nil
+	default:
+		return nil
+	}
+	until := v.snapshot.Revision
+	if c := last.Load(); c != nil && c.since == since && c.until == until {
+		return c.names
+	}
+	c := &changes{since: since, until: until}
+	for s := range services {
+		if s.Definition != nil {
+			for _, p := range s.Definition.Ports {
+				c.names = append(c.names, clusterName(p.Number, "", s.Key.Host))
+			}
+		}
+		for _, p := range s.RemovedPorts {
+			if p.Revision > since {
+				c.names = append(c.names, clusterName(p.Number, "", s.Key.Host))
+			}
+		}
+	}
+	slices.Sort(c.names)
+	c.names = slices.Compact(c.names)
+	last.Store(c)
+	return c.names
+}
+
+// service returns the service and port that a cluster name stands for.
 func (v *view) service(name string) (*shards.Service, model.Port, bool) {
 	number, subset, host, ok := parseClusterName(name)
 	if !ok || subset != "" {
 		return nil, model.Port{}, false
 	}
-	var best *shards.Service
+	return v.owner(host, number)
+}
+
+// owner returns the service that defines a port of a host. Of several namespaces
+// the client's own comes first, then one with a Kubernetes Service, then the
+// oldest (I:1E). Each port is decided alone, so that a change of one service
+// changes no names but its own.
+func (v *view) owner(host string, number uint16) (best *shards.Service, port model.Port, ok bool) {
 	for s := range v.snapshot.Host(host) {
-		if best == nil || v.prefers(s, best) {
-			best = s
+		if p, has := clusterPort(s.Definition, number); has && (best == nil || v.prefers(s, best)) {
+			best, port = s, p
 		}
 	}
-	if best == nil {
-		return nil, model.Port{}, false
-	}
-	p, ok := best.Definition.Port(number)
-	return best, p, ok
+	return best, port, best != nil
 }
 
 func (v *view) prefers(a, b *shards.Service) bool {
@@ -165,13 +191,7 @@ func (v *view) routes() *Resource {
 	key := cacheKey{url: RouteType, owner: v.snapshot.DefinitionRevision, scope: v.node.Namespace + "/" + v.node.Domain}
 	return v.cache.get(key, func() *Resource {
 		return v.check(RouteType, proxyName, func() (*Resource, error) {
-			return renderProxyRoutes(v.node.Namespace, v.node.Domain, func(yield func(*model.Definition) bool) {
-				for s := range v.snapshot.Services() {
-					if !yield(s.Definition) {
-						return
-					}
-				}
-			})
+			return renderProxyRoutes(v.node.Namespace, v.node.Domain, v.ports())
 		})
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // watch is what one stream knows of one resource type: what the client wants
@@ -15,13 +18,16 @@ import (
 type watch struct {
 	url      string
 	wildcard bool
+	legacy   bool                // wildcard by asking for no names
 	names    map[string]uint64   // explicit subscriptions: hash last given
-	owed     map[string]struct{} // to be answered even if unchanged
+	owed     map[string]struct{} // to be answered even if unchanged; nil if none
+	told     bool                // there was a response or nothing to say: cursor counts
 	cursor   uint64              // revision up to which the client was told
 	full     bool                // everything is still to be compared
 	known    map[string]uint64   // before full was done: what the client says it has
 	answer   bool                // the next response is due even if it is empty
 	refused  []string            // of responses that were refused: sent with the next change
+	due      []string            // scratch of take
 
 	response *response // sent and neither acknowledged nor refused
 	acked    string    // nonce of the last acknowledged response
@@ -30,8 +36,9 @@ type watch struct {
 	failure  string    // message of the last refusal; "" after an acknowledgement
 }
 
-// given marks that a resource is not there for the client, and that it was told.
-const given = 1
+// absent stands for the hash of a resource that is not there, where the client
+// was told so.
+const absent = 1
 
 // response is one message for a stream, before it is encoded.
 type response struct {
@@ -40,17 +47,20 @@ type response struct {
 	version   string
 	resources []*Resource
 	removed   []string // delta only
-	touched   []string // names among the resources that are new to the client
+	touched   []string // CDS only: the clusters that are new or changed to the client
 }
 
 func newWatch(url string) *watch {
-	return &watch{url: url, names: map[string]uint64{}, owed: map[string]struct{}{}}
+	return &watch{url: url, names: map[string]uint64{}}
 }
 
 // owe makes a name due, whether the client has it or not.
 func (w *watch) owe(name string) {
 	if _, ok := w.names[name]; ok {
 		w.names[name] = 0
+	}
+	if w.owed == nil {
+		w.owed = map[string]struct{}{}
 	}
 	w.owed[name] = struct{}{}
 }
@@ -59,38 +69,54 @@ func (w *watch) owe(name string) {
 // state-of-the-world variant; in the others a response may be a part.
 func wholeState(url string) bool { return url == ClusterType || url == ListenerType }
 
-// subscribe adds names; each is answered, even if the client has it.
-func (w *watch) subscribe(names []string) {
+// subscribe adds names; each is answered, even if the client has it. known is
+// what the client says it has: nil, but for its first request.
+func (w *watch) subscribe(names []string, known map[string]string) {
 	for _, n := range names {
 		if n == "*" {
-			w.startWildcard(nil)
+			w.wildcard = false // asked again, it is answered again
+			w.startWildcard(known)
 			continue
 		}
-		n = strings.Clone(n) // the request's memory is not kept
 		w.names[n] = 0
 		w.owe(n)
+		if version, has := known[n]; has {
+			w.names[n] = parseVersion(version)
+		}
 	}
 }
 
-func (w *watch) startWildcard(known map[string]uint64) {
-	if !w.wildcard {
-		w.wildcard, w.full, w.known, w.answer = true, true, known, len(known) == 0
+func (w *watch) startWildcard(known map[string]string) {
+	if w.wildcard {
+		return
+	}
+	w.wildcard, w.full, w.known, w.answer = true, true, nil, len(known) == 0
+	if len(known) > 0 {
+		w.known = make(map[string]uint64, len(known))
+		for n, version := range known {
+			w.known[n] = parseVersion(version)
+		}
 	}
 }
+
+func (w *watch) endWildcard() { w.wildcard, w.legacy, w.full, w.known = false, false, false, nil }
 
 // unsubscribe removes names. A name that is still covered by the wildcard must
 // be answered, since the client has forgotten it.
 func (w *watch) unsubscribe(names []string) {
 	for _, n := range names {
 		if n == "*" {
-			w.wildcard, w.full = false, false
+			w.endWildcard()
 			continue
 		}
-		if _, ok := w.names[n]; ok {
-			delete(w.names, n)
-			if w.wildcard {
-				w.owe(n)
-			}
+		if _, ok := w.names[n]; !ok {
+			continue
+		}
+		delete(w.names, n)
+		if w.wildcard {
+			w.owe(n)
+		} else {
+			delete(w.owed, n)
 		}
 	}
 }
@@ -99,23 +125,30 @@ func (w *watch) unsubscribe(names []string) {
 // state-of-the-world variant, and reports whether one was added.
 func (w *watch) replaceNames(names []string) (added bool) {
 	want := make(map[string]uint64, len(names))
+	wildcard := false
 	for _, n := range names {
 		if n == "*" {
-			w.startWildcard(nil)
+			wildcard = true
 			continue
 		}
 		hash, had := w.names[n]
 		if !had {
-			n = strings.Clone(n)
 			w.owe(n)
 			added = true
 		}
 		want[n] = hash
 	}
-	if w.wildcard && !slices.Contains(names, "*") && len(names) > 0 {
-		w.wildcard, w.full = false, false
-	}
 	w.names = want
+	for n := range w.owed {
+		if _, ok := want[n]; !ok {
+			delete(w.owed, n)
+		}
+	}
+	if wildcard {
+		w.startWildcard(nil)
+	} else {
+		w.endWildcard()
+	}
 	return added
 }
 
@@ -136,20 +169,40 @@ func (w *watch) settle(failure string) {
 		w.refused = append(w.refused, res.Name)
 	}
 	w.refused = append(w.refused, r.removed...)
+	slices.Sort(w.refused)
+	w.refused = slices.Compact(w.refused)
 }
 
 // delta returns the next response of the delta variant; nil if nothing is due.
-func (w *watch) delta(v *view) *response {
+func (w *watch) delta(v *view) (*response, error) {
 	r := &response{url: w.url}
-	due := w.take(v)
-	for _, n := range due {
+	if w.forgotten(v) && w.wildcard {
+		// What was removed is no longer known. The client knows what it has and
+		// says so when it comes back.
+		return nil, status.Errorf(codes.Unavailable, "the client is behind by more removed %s resources than are remembered; it must reconnect", ShortType(w.url))
+	}
+	for _, n := range w.take(v) {
+		if _, explicit := w.names[n]; w.full && !explicit {
+			w.doubt(n)
+			continue
+		}
 		w.put(r, v, n)
 	}
 	if w.full {
 		w.compareAll(r, v)
 	}
-	r.touched = resourceNames(r.resources)
-	return w.finish(r, v)
+	if w.url == ClusterType {
+		r.touched = resourceNames(r.resources)
+	}
+	return w.finish(r, v), nil
+}
+
+// doubt has compareAll answer a name whatever the client says it has.
+func (w *watch) doubt(name string) {
+	if w.known == nil {
+		w.known = map[string]uint64{}
+	}
+	w.known[name] = 0
 }
 
 func resourceNames(resources []*Resource) []string {
@@ -160,23 +213,25 @@ func resourceNames(resources []*Resource) []string {
 	return names
 }
 
+// forgotten reports whether removals since the cursor are no longer known.
+func (w *watch) forgotten(v *view) bool { return w.told && v.snapshot.Floor > w.cursor }
+
 // take returns the names that are due: owed ones, and subscribed ones that may
-// have changed, sorted, each once.
+// have changed, sorted, each once. The list is good until the next call.
 func (w *watch) take(v *view) []string {
-	due := slices.Collect(maps.Keys(w.owed))
-	clear(w.owed)
-	forget := v.snapshot.Floor > w.cursor && w.cursor > 0
-	if forget && w.wildcard {
-		// Removals since the cursor are no longer known. Compare everything; what
-		// went meanwhile stays with the client until it reconnects.
-		w.full = true
+	due := w.due[:0]
+	for n := range w.owed {
+		due = append(due, n)
 	}
-	if forget {
+	w.owed = nil
+	switch {
+	case w.forgotten(v) || w.full:
+		w.full = w.wildcard
 		for n := range w.names {
 			due = append(due, n)
 		}
-	} else if v.snapshot.Revision > w.cursor && !w.full {
-		for n := range v.changed(w.url, w.cursor) {
+	case w.told && v.snapshot.Revision > w.cursor: // before that, all names are owed
+		for _, n := range v.changed(w.url, w.cursor) {
 			if _, ok := w.names[n]; ok || w.wildcard {
 				due = append(due, n)
 			}
@@ -187,7 +242,11 @@ func (w *watch) take(v *view) []string {
 		w.refused = nil
 	}
 	slices.Sort(due)
-	return slices.Compact(due)
+	due = slices.Compact(due)
+	if w.due = due; cap(due) > 1024 {
+		w.due = nil // a stream does not keep what one large answer took
+	}
+	return due
 }
 
 // put adds the resource of that name, or its absence, to r unless the client
@@ -199,7 +258,7 @@ func (w *watch) put(r *response, v *view, name string) {
 	}
 	res := v.get(w.url, name)
 	switch {
-	case res == nil && (!explicit || last != given):
+	case res == nil && (!explicit || last != absent):
 		r.removed = append(r.removed, name)
 	case res != nil && (!explicit || last != res.Hash):
 		r.resources = append(r.resources, res)
@@ -207,10 +266,11 @@ func (w *watch) put(r *response, v *view, name string) {
 		return
 	}
 	if explicit {
-		w.names[name] = given
+		hash := uint64(absent)
 		if res != nil {
-			w.names[res.Name] = res.Hash
+			hash = res.Hash
 		}
+		w.names[name] = hash
 	}
 }
 
@@ -227,39 +287,42 @@ func (w *watch) compareAll(r *response, v *view) {
 			r.resources = append(r.resources, res)
 		}
 	}
-	for n := range w.known {
+	gone := slices.Sorted(maps.Keys(w.known))
+	w.full, w.known = false, nil
+	for _, n := range gone {
 		if _, explicit := w.names[n]; !explicit {
-			r.removed = append(r.removed, n)
+			w.put(r, v, n)
 		}
 	}
-	slices.Sort(r.removed)
-	r.removed = slices.Compact(r.removed)
-	w.full, w.known = false, nil
 }
 
 // sotw returns the next response of the state-of-the-world variant; nil if
 // nothing is due.
 func (w *watch) sotw(v *view) *response {
 	r := &response{url: w.url}
-	due := w.take(v)
-	switch {
-	case wholeState(w.url) || w.wildcard:
-		if len(due) > 0 || w.full || w.answer {
-			w.answer = true
-			all := w.full
-			w.whole(r, v)
-			r.touched = due
-			if all {
-				r.touched = resourceNames(r.resources)
-			}
-		}
-	default:
+	due, all := w.take(v), w.full
+	if !wholeState(w.url) && !w.wildcard {
 		for _, n := range due {
 			w.put(r, v, n)
 		}
 		// An absent resource is told by silence in this variant.
 		w.answer = w.answer || len(r.removed) > 0
 		r.removed = nil
+		return w.finish(r, v)
+	}
+	if len(due) == 0 && !all && !w.answer {
+		return w.finish(r, v)
+	}
+	w.whole(r, v)
+	if !all && !w.answer && w.failure == "" && sumVersion(r.resources) == w.version {
+		r.resources = nil // what changed is nothing that the client sees
+		return w.finish(r, v)
+	}
+	w.answer = true
+	if w.url == ClusterType {
+		if r.touched = slices.Clone(due); all {
+			r.touched = resourceNames(r.resources)
+		}
 	}
 	return w.finish(r, v)
 }
@@ -282,15 +345,21 @@ func (w *watch) whole(r *response, v *view) {
 
 // finish completes r; nil if it says nothing and none was due.
 func (w *watch) finish(r *response, v *view) *response {
-	w.cursor = v.snapshot.Revision
+	w.told, w.cursor = true, v.snapshot.Revision
 	if len(r.resources) == 0 && len(r.removed) == 0 && !w.answer {
 		return nil
 	}
 	w.answer = false
-	var sum uint64
-	for _, res := range r.resources {
-		sum += res.Hash // the same for any order, and on every replica
-	}
-	r.version = formatVersion(sum)
+	r.version = sumVersion(r.resources)
 	return r
+}
+
+// sumVersion returns the version of a set of resources: the same for any order,
+// and on every replica.
+func sumVersion(resources []*Resource) string {
+	var sum uint64
+	for _, res := range resources {
+		sum += res.Hash
+	}
+	return formatVersion(sum)
 }

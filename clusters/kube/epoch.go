@@ -37,10 +37,11 @@ func (r *Registry) Close() {
 		r.staged.release()
 		r.staged = nil
 	}
+	closed := newTables(r.shard.Cluster, math.MaxUint64, r.interns)
 	if r.tables != nil {
-		r.exchange(newTables(r.shard.Cluster, math.MaxUint64, r.interns))
+		r.exchange(closed)
 	}
-	r.reported = true
+	r.tables, r.reported = closed, true
 }
 
 // exchange puts next in force in place of the tables that were.
@@ -51,7 +52,7 @@ func (r *Registry) exchange(next *tables) {
 	for n, id := range next.sliceIDs {
 		if oldID, ok := old.sliceIDs[n]; ok {
 			a, b := old.slices.Get(oldID), next.slices.Get(id)
-			if a.service == b.service && sameSlice(a.slice, b.slice) {
+			if a.service == b.service && a.slice.Equal(b.slice) {
 				b.slice = a.slice
 			}
 		}
@@ -63,9 +64,9 @@ func (r *Registry) exchange(next *tables) {
 			continue // was never reported
 		}
 		row := next.serviceRow(n)
-		row.key, row.shards = was.key, was.shards
+		row.key, row.shards, row.selected = was.key, was.shards, was.selected
 		if !was.service.Equal(row.service) {
-			next.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+			next.dirty.services[n] |= dirtyDefinition
 		}
 		if !slices.Equal(old.slicesOf(was), next.slicesOf(row)) {
 			next.dirty.services[n] |= dirtyEndpoints
@@ -73,7 +74,7 @@ func (r *Registry) exchange(next *tables) {
 	}
 	for n := range next.services {
 		if old.services[n] == nil {
-			next.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+			next.dirty.services[n] |= dirtyDefinition
 		}
 	}
 	r.tables, r.reported = next, false
@@ -103,13 +104,6 @@ func (t *tables) pod(namespace, name string) *model.WorkloadInstance {
 		return r.pod
 	}
 	return nil
-}
-
-// sameSlice reports whether two rows of one slice say the same; Version is no
-// part of what they say.
-func sameSlice(a, b *model.Slice) bool {
-	return slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Localities, b.Localities) &&
-		slices.Equal(a.Accounts, b.Accounts) && slices.Equal(a.Endpoints, b.Endpoints)
 }
 
 func sortedUnion[V any](a, b map[string]V) []string {

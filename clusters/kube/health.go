@@ -1,11 +1,14 @@
 package kube
 
 import (
+	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary/model"
 )
@@ -63,7 +66,7 @@ func (h *health) failed(k model.Kind, r request, now time.Time, err error) {
 	if what := troubleOf(err); t.what != what {
 		t.what, t.since = what, now
 	}
-	t.detail = clip(err.Error())
+	t.detail = clip(textOf(err))
 	h.sum(k)
 }
 
@@ -128,6 +131,22 @@ func troubleOf(err error) model.Trouble {
 		return model.Denied
 	}
 	return model.Unreachable
+}
+
+// textOf returns the text of an error of a list or watch. Errors on answers
+// that cannot be decoded quote the answer, and pods hold what nobody wants in a
+// log: only what the network or the API server itself reports is passed on.
+func textOf(err error) string {
+	var network *url.Error
+	switch reason := apierrors.ReasonForError(err); {
+	case errors.As(err, &network):
+		return network.Error()
+	case reason == metav1.StatusReasonUnknown:
+		return "the answer cannot be read"
+	case reason == metav1.StatusReasonInternalError:
+		return "the API server fails (" + string(reason) + ")"
+	}
+	return err.Error()
 }
 
 // clip cuts a text that came from outside to what a person reads, in one line.

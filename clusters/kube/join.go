@@ -23,16 +23,15 @@ func (t *tables) derive(clock clock) {
 	clear(t.dirty.pods)
 }
 
-// rejoinPods replaces changed pods in the slices that refer to them.
+// rejoinPods replaces changed pods in the slices that refer to them. A slice is
+// copied once, however many of its pods changed.
 func (t *tables) rejoinPods() {
+	t.round++
 	for r, c := range t.dirty.pods {
 		for _, id := range r.slices {
 			row := t.slices.Get(id)
-			s := row.slice
-			var eps []model.Endpoint // copied on the first change
-			accounts := false
-			for i := range s.Endpoints {
-				e := &s.Endpoints[i]
+			for i := range row.slice.Endpoints {
+				e := &row.slice.Endpoints[i]
 				missing := e.Flags&model.EndpointMissing != 0
 				if !(missing && e.Workload.Name == c.name.Name) && (missing || e.Workload == nil || e.Workload != c.old) {
 					continue
@@ -42,22 +41,19 @@ func (t *tables) rejoinPods() {
 				if joined == *e {
 					continue
 				}
-				if eps == nil {
-					eps = slices.Clone(s.Endpoints)
+				if row.copied != t.round {
+					next := *row.slice
+					next.Endpoints = slices.Clone(next.Endpoints)
+					row.slice, row.copied = &next, t.round
+					t.markEndpoints(next.Object.Namespace, row.service)
 				}
-				eps[i] = joined
-				accounts = accounts || joined.Workload.Identity != e.Workload.Identity
+				s, was := row.slice, *e
+				s.Endpoints[i] = joined
+				if was.Workload.Identity != joined.Workload.Identity &&
+					!accountsStay(s, []*model.Endpoint{&was}, []*model.Identity{joined.Workload.Identity}) {
+					s.Accounts = accountsOf(s.Endpoints, s.Accounts)
+				}
 			}
-			if eps == nil {
-				continue
-			}
-			next := *s
-			next.Endpoints = eps
-			if accounts {
-				next.Accounts = accountsOf(eps, s.Accounts)
-			}
-			row.slice = &next
-			t.markEndpoints(s.Object.Namespace, row.service)
 		}
 	}
 }
@@ -75,7 +71,10 @@ func joinPod(e *model.Endpoint, r *podRow, name string, uid model.UID) {
 		uid = model.UID{}
 	}
 	if e.Flags&model.EndpointMissing == 0 || e.Workload == nil || e.Workload.Name != name || e.Workload.UID != uid {
-		e.Workload = &model.WorkloadInstance{Name: name, UID: uid}
+		if r.missing == nil || r.missing.UID != uid {
+			r.missing = &model.WorkloadInstance{Name: name, UID: uid}
+		}
+		e.Workload = r.missing
 	}
 	e.Flags |= model.EndpointMissing
 }
@@ -83,24 +82,15 @@ func joinPod(e *model.Endpoint, r *podRow, name string, uid model.UID) {
 // joinSlice makes the row of slice n from its input; nil deletes it. Endpoints
 // that are as before keep their rows, so the cost is in what changed.
 func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, clock clock) {
-	id, known := t.sliceIDs[n]
-	if !known {
-		if in == nil {
-			return
-		}
-		id = t.slices.Add(sliceRow{slice: &model.Slice{Cluster: t.cluster, Object: n}})
-		t.sliceIDs[n] = id
-	}
+	id := t.sliceIDs[n]
 	row := t.slices.Get(id)
 	old := row.slice
 	row.gone = in == nil
 	if in == nil {
 		in = &model.EndpointSlice{Object: n, Service: row.service, Version: old.Version, Ports: old.Ports}
-	} else {
-		row.generation = t.generation[model.KindEndpointSlice]
 	}
 	if row.service != in.Service {
-		if known && row.service != "" {
+		if row.service != "" {
 			t.unlinkService(n.Namespace, row.service, id)
 			old = &model.Slice{Cluster: t.cluster, Object: n, Endpoints: old.Endpoints}
 			clock.hold = 0 // nothing moves within one service
@@ -113,13 +103,7 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 	if slices.Equal(in.Ports, old.Ports) {
 		next.Ports = old.Ports
 	}
-	t.joinEndpoints(id, row, old, next, in, clock)
-	same := slices.Equal(next.Endpoints, old.Endpoints) && slices.Equal(next.Localities, old.Localities)
-	if same {
-		next.Endpoints, next.Localities, next.Accounts = old.Endpoints, old.Localities, old.Accounts
-	} else {
-		next.Accounts = accountsOf(next.Endpoints, old.Accounts)
-	}
+	same := t.joinEndpoints(id, row, old, next, in, clock)
 	t.counts.Endpoints += len(next.Endpoints) - len(row.slice.Endpoints)
 	if !same || old != row.slice || !slices.Equal(next.Ports, old.Ports) {
 		t.markEndpoints(n.Namespace, row.service)
@@ -130,29 +114,36 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 	}
 }
 
-// joinEndpoints fills next.Endpoints by a merge of the old rows and the input,
-// both sorted by address.
-func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice, in *model.EndpointSlice, clock clock) {
-	next.Endpoints = make([]model.Endpoint, 0, len(in.Endpoints))
+// joinEndpoints fills what next has of endpoints by a merge of the old rows and
+// the input, both sorted by address. It reports whether that is as it was; what
+// is, is shared.
+func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice, in *model.EndpointSlice, clock clock) (same bool) {
+	t.touched ^= touch(old.Endpoints)
+	list := rowList{old: old.Endpoints, size: len(in.Endpoints)}
 	prev := old.Endpoints
 	var gone []*model.Endpoint
+	var came []*model.Identity
 	leave := func(e *model.Endpoint) {
 		if t.holdMove(id, row, e, clock) {
 			moving := *e
 			moving.Flags |= model.EndpointMoving
 			moving.Locality = localityIndex(next, old.Where(e))
-			next.Endpoints = append(next.Endpoints, moving)
+			list.add(&moving)
 			return
 		}
 		gone = append(gone, e)
 	}
+	zone, locality := "", localityIndex(next, "")
 	for i := range in.Endpoints {
 		e := &in.Endpoints[i]
 		for len(prev) > 0 && prev[0].Addr.Compare(e.Addr) < 0 {
 			leave(&prev[0])
 			prev = prev[1:]
 		}
-		joined := model.Endpoint{Addr: e.Addr, Flags: e.Conditions, Locality: localityIndex(next, model.NewLocality("", e.Zone, ""))}
+		if e.Zone != zone {
+			zone, locality = e.Zone, localityIndex(next, model.NewLocality("", e.Zone, ""))
+		}
+		joined := model.Endpoint{Addr: e.Addr, Flags: e.Conditions, Locality: locality}
 		if e.Pod != "" && e.UID == (model.UID{}) {
 			joined.Flags |= model.EndpointAnyUID
 		}
@@ -181,14 +172,69 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 			}
 			r.slices.Add(id)
 			joinPod(&joined, r, e.Pod, e.UID)
+			came = append(came, joined.Workload.Identity)
 		}
-		next.Endpoints = append(next.Endpoints, joined)
+		list.add(&joined)
 	}
 	for i := range prev {
 		leave(&prev[i])
 	}
+	next.Endpoints = list.rows()
+	if slices.Equal(next.Localities, old.Localities) {
+		next.Localities, same = old.Localities, list.same()
+	}
+	next.Accounts = row.slice.Accounts // old may be without
+	if !accountsStay(next, gone, came) {
+		next.Accounts = accountsOf(next.Endpoints, next.Accounts)
+	}
 	for _, e := range gone {
 		t.unlinkPod(id, next, e)
+	}
+	return same
+}
+
+// touch reads a little of every workload that the rows point to, so that the
+// memory of all of them is fetched at once: the comparisons that follow would
+// wait for one after the other.
+func touch(eps []model.Endpoint) (sum byte) {
+	for i := range eps {
+		if w := eps[i].Workload; w != nil && w.Name != "" {
+			sum ^= w.Name[0] ^ w.UID[0]
+		}
+	}
+	return sum
+}
+
+// rowList is the list of a slice's rows while it is made. As long as they are as
+// the old ones nothing is copied.
+type rowList struct {
+	old  []model.Endpoint
+	n    int              // the rows that are as in old
+	list []model.Endpoint // all rows, from the first one that is not
+	size int              // how many may come
+}
+
+func (l *rowList) add(e *model.Endpoint) {
+	if l.list == nil {
+		if l.n < len(l.old) && l.old[l.n] == *e {
+			l.n++
+			return
+		}
+		l.list = append(make([]model.Endpoint, 0, max(l.n+1, l.size)), l.old[:l.n]...)
+	}
+	l.list = append(l.list, *e)
+}
+
+func (l *rowList) same() bool { return l.list == nil && l.n == len(l.old) }
+
+func (l *rowList) rows() []model.Endpoint {
+	switch {
+	case l.list != nil:
+		return l.list
+	case l.same():
+		return l.old
+	default:
+		return slices.Clone(l.old[:l.n])
 	}
 }
 
@@ -262,6 +308,39 @@ func localityIndex(s *model.Slice, l model.Locality) uint8 {
 		i = len(s.Localities) - 1
 	}
 	return uint8(i)
+}
+
+// accountsStay reports whether s.Accounts, which was right before the rows gone
+// went and rows with the identities came came, still is. It looks at few rows;
+// false only means that it takes more to tell.
+func accountsStay(s *model.Slice, gone []*model.Endpoint, came []*model.Identity) bool {
+	if len(came) > 16 {
+		return false
+	}
+	has := func(id *model.Identity) bool { return id != nil && id.ServiceAccount != "" }
+	for i, id := range came {
+		if !has(id) || i > 0 && id == came[i-1] {
+			continue
+		}
+		if !slices.ContainsFunc(s.Accounts, func(a string) bool { return isAccount(a, id) }) {
+			return false
+		}
+	}
+	for _, e := range gone {
+		if e.Workload == nil || !has(e.Workload.Identity) || slices.Contains(came, e.Workload.Identity) {
+			continue
+		}
+		if !slices.ContainsFunc(s.Endpoints, func(o model.Endpoint) bool { return o.Workload != nil && o.Workload.Identity == e.Workload.Identity }) {
+			return false
+		}
+	}
+	return true
+}
+
+// isAccount reports whether a names the account of id.
+func isAccount(a string, id *model.Identity) bool {
+	n := len(id.Namespace)
+	return len(a) == n+1+len(id.ServiceAccount) && a[:n] == id.Namespace && a[n+1:] == id.ServiceAccount
 }
 
 // accountsOf returns the service accounts behind the endpoints, as

@@ -80,7 +80,6 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 			return nil, l.failed(ctx, listRequest, now, err)
 		}
 		l.feed.health.heard(l.feed.kind, now, version, dropped)
-		page, m = nil, nil // the objects can go while the core takes their rows
 		if err := l.feed.page(ctx, b); err != nil {
 			return nil, err
 		}

@@ -21,18 +21,19 @@ type move struct {
 	addr  model.Addr
 }
 
-type moveHold struct {
-	due time.Time
-}
-
 // moves is the state machine of endpoints that leave one slice while their pod
 // is still there and ready. The EndpointSlice controller moves endpoints between
 // slices by two writes; in between a client must not lose the endpoint, nor may
 // it be kept once the pod went or stopped being ready. Each hold lasts equally
-// long, so the queue is in order of their ends.
+// long, so the queue is in order of their ends; some of it may be over already.
 type moves struct {
-	due   map[move]moveHold
-	queue []move
+	due   map[move]time.Time
+	queue []moveEnd
+}
+
+type moveEnd struct {
+	move
+	due time.Time
 }
 
 // holdMove decides whether e, which its slice no longer names, stays for now.
@@ -47,8 +48,9 @@ func (t *tables) holdMove(id uint32, row *sliceRow, e *model.Endpoint, clock clo
 	if e.Flags&model.EndpointMoving != 0 {
 		return false
 	}
-	t.moves.due[m] = moveHold{clock.now.Add(clock.hold)}
-	t.moves.queue = append(t.moves.queue, m)
+	due := clock.now.Add(clock.hold)
+	t.moves.due[m] = due
+	t.moves.queue = append(t.moves.queue, moveEnd{m, due})
 	return true
 }
 
@@ -61,14 +63,18 @@ func (t *tables) settleMoves(clock clock) {
 		return
 	}
 	over := map[uint32][]model.Addr{}
-	for m, h := range t.moves.due {
+	for m, due := range t.moves.due {
 		row := t.slices.Get(m.slice)
-		e := findEndpoint(row.slice, m.addr)
-		if e == nil || e.Flags&model.EndpointMoving == 0 {
-			delete(t.moves.due, m) // back, or gone with its slice
+		if row.slice == nil {
+			delete(t.moves.due, m) // gone with its slice
 			continue
 		}
-		if !clock.now.Before(h.due) || !e.Flags.Served() || !e.Workload.State.Serving() || t.elsewhere(m, row, e) {
+		e := findEndpoint(row.slice, m.addr)
+		if e == nil || e.Flags&model.EndpointMoving == 0 {
+			delete(t.moves.due, m) // back, or gone
+			continue
+		}
+		if !clock.now.Before(due) || !e.Flags.Served() || !e.Workload.State.Serving() || t.elsewhere(m, row, e) {
 			delete(t.moves.due, m)
 			over[m.slice] = append(over[m.slice], m.addr)
 		}
@@ -117,9 +123,9 @@ func (t *tables) endMoves(id uint32, addrs []model.Addr) {
 func (t *tables) nextMove() time.Time {
 	q := t.moves.queue
 	for len(q) > 0 {
-		if h, ok := t.moves.due[q[0]]; ok {
+		if due, held := t.moves.due[q[0].move]; held && due.Equal(q[0].due) {
 			t.moves.queue = q
-			return h.due
+			return due
 		}
 		q = q[1:]
 	}

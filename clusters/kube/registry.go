@@ -89,7 +89,7 @@ func (r *Registry) WorkloadInstanceHandler(old, new *model.WorkloadInstance) {
 			continue // goes in this round
 		}
 		if s := row.service.Selector; old != nil && s.Matches(old.Labels) || new != nil && s.Matches(new.Labels) {
-			r.tables.markEndpoints(namespace, name)
+			r.tables.dirty.services[n] |= dirtySelection
 		}
 	}
 }
@@ -155,6 +155,9 @@ func (r *Registry) report(n model.NamespacedName, what dirtyService, up model.XD
 			up.SvcUpdate(row.key, row.service)
 		}
 	}
+	if what&(dirtyDefinition|dirtySelection) != 0 {
+		row.selected = r.selectWorkloads(row.service)
+	}
 	if row.key.Host != "" {
 		r.reportSlices(row, up)
 	}
@@ -177,7 +180,7 @@ func (r *Registry) reportSlices(row *serviceRow, up model.XDSUpdater) {
 				list = append(list, s)
 			}
 		}
-		list = append(list, r.selectWorkloads(row.service)...)
+		list = append(list, row.selected...)
 		slices.SortFunc(list, compareSlices)
 	}
 	had := row.shards

@@ -46,8 +46,6 @@ func (r *Registry) selectWorkloads(s *model.Service) []*model.Slice {
 	var out []*model.Slice
 	for _, slice := range groups {
 		slices.SortFunc(slice.Endpoints, compareSelected)
-		// One address of two entries is one endpoint; the first entry has it.
-		slice.Endpoints = slices.CompactFunc(slice.Endpoints, func(a, b model.Endpoint) bool { return a.Addr == b.Addr })
 		slice.Accounts = accountsOf(slice.Endpoints, nil)
 		out = append(out, slice)
 	}

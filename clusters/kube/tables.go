@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"time"
 
 	"tributary/internal/table"
 	"tributary/model"
@@ -25,8 +26,10 @@ type tables struct {
 	complete   [model.Kinds]bool
 	counts     model.Synced
 
-	dirty dirty
-	moves moves
+	dirty   dirty
+	moves   moves
+	round   uint32 // counts derive
+	touched byte   // see touch
 
 	// adopt is set while an epoch is staged: the tables in force, whose equal
 	// workloads are taken over so that their slices stay equal too.
@@ -49,6 +52,9 @@ type serviceRow struct {
 	slices     table.IDs
 	generation uint32
 
+	// selected is what the service has by selection of WorkloadEntries.
+	selected []*model.Slice
+
 	// What was reported last: under which key, and for which clusters there
 	// were slices, sorted.
 	key    model.ServiceKey
@@ -57,14 +63,16 @@ type serviceRow struct {
 
 type sliceRow struct {
 	slice      *model.Slice
-	service    string // in the namespace of the slice
+	service    string // in the namespace of the slice; "" until it was joined
 	generation uint32
-	gone       bool // deleted, but with endpoints that are moving
+	copied     uint32 // the round whose derive has copied slice: nobody else has it yet
+	gone       bool   // deleted, but with endpoints that are moving
 }
 
 // podRow exists while there is a pod or a slice that refers to it.
 type podRow struct {
 	pod        *model.WorkloadInstance // nil: not known (yet)
+	missing    *model.WorkloadInstance // stands for it in rows while it is not known
 	slices     table.IDs               // slices with an endpoint that refers to it
 	generation uint32
 }
@@ -87,8 +95,9 @@ type podChange struct {
 type dirtyService uint8
 
 const (
-	dirtyEndpoints dirtyService = 1 << iota
-	dirtyDefinition
+	dirtyEndpoints  dirtyService = 1 << iota // of its slices
+	dirtySelection                           // its WorkloadEntries
+	dirtyDefinition                          // all of it
 )
 
 func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
@@ -102,7 +111,7 @@ func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
 			pods:     map[*podRow]podChange{},
 			slices:   map[model.NamespacedName]*model.EndpointSlice{},
 		},
-		moves: moves{due: map[move]moveHold{}},
+		moves: moves{due: map[move]time.Time{}},
 	}
 }
 
@@ -115,10 +124,13 @@ func (t *tables) apply(b *model.Batch) {
 		t.setService(model.NamespacedName{Namespace: s.Key.Namespace, Name: s.Name}, s)
 	}
 	for _, s := range b.Slices {
-		t.dirty.slices[s.Object] = s
-		if id, ok := t.sliceIDs[s.Object]; ok {
-			t.slices.Get(id).generation = t.generation[model.KindEndpointSlice]
+		id, known := t.sliceIDs[s.Object]
+		if !known {
+			id = t.slices.Add(sliceRow{slice: &model.Slice{Cluster: t.cluster, Object: s.Object}})
+			t.sliceIDs[s.Object] = id
 		}
+		t.slices.Get(id).generation = t.generation[model.KindEndpointSlice]
+		t.dirty.slices[s.Object] = s
 	}
 	for _, w := range b.Workloads {
 		t.setPod(model.NamespacedName{Namespace: w.Identity.Namespace, Name: w.Name}, w)
@@ -139,8 +151,6 @@ func (t *tables) delete(kind model.Kind, n model.NamespacedName) {
 	case model.KindEndpointSlice:
 		if _, ok := t.sliceIDs[n]; ok {
 			t.dirty.slices[n] = nil
-		} else {
-			delete(t.dirty.slices, n)
 		}
 	case model.KindPod:
 		t.setPod(n, nil)
@@ -160,7 +170,7 @@ func (t *tables) sweep(kind model.Kind) {
 		}
 	case model.KindEndpointSlice:
 		for n, id := range t.sliceIDs {
-			if t.slices.Get(id).generation != now && t.dirty.slices[n] == nil {
+			if t.slices.Get(id).generation != now {
 				unnamed = append(unnamed, n)
 			}
 		}
@@ -195,10 +205,12 @@ func (t *tables) setService(n model.NamespacedName, s *model.Service) {
 		t.counts.Services++
 	}
 	if !r.service.Equal(s) {
-		t.dirty.services[n] |= dirtyDefinition | dirtyEndpoints
+		t.dirty.services[n] |= dirtyDefinition
 	}
 	if s != nil {
-		s.Selector = model.PackedLabels(t.interns.labels.Intern(s.Selector.Packed()))
+		c := *s
+		c.Selector = model.PackedLabels(t.interns.labels.Intern(s.Selector.Packed()))
+		s = &c
 	}
 	if r.service != nil {
 		t.interns.labels.Release(r.service.Selector.Packed())
@@ -238,6 +250,9 @@ func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
 		t.counts.Workloads++
 	}
 	r.pod = w
+	if w != nil {
+		r.missing = nil
+	}
 	if t.onPod != nil {
 		t.onPod(old, w)
 	}

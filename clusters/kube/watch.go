@@ -2,9 +2,7 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,9 +32,8 @@ type WatchConfig struct {
 	Client kubernetes.Interface
 	Close  func()
 
-	DomainSuffix string       // of hosts; default DefaultDomainSuffix
-	PageSize     int64        // default DefaultPageSize
-	Logger       *slog.Logger // default slog.Default()
+	DomainSuffix string // of hosts; default DefaultDomainSuffix
+	PageSize     int64  // default DefaultPageSize
 }
 
 // Watcher turns the objects of one cluster into batches, for one credential.
@@ -49,9 +46,6 @@ type Watcher struct {
 func NewWatcher(c WatchConfig) *Watcher {
 	if c.PageSize <= 0 {
 		c.PageSize = DefaultPageSize
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
 	}
 	return &Watcher{config: c}
 }
@@ -93,24 +87,19 @@ var retry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.
 const resetAfter = 30 * time.Second
 
 // reflect lists and watches one kind until ctx ends. The reflector's own loop is
-// not used: it hides why a list failed in a log of its own.
+// not used, and its log neither: they repeat each failure as often as it happens
+// and quote what was received. What matters of it is in Health.
 func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
-	logger := quiet(w.config.Logger.With("cluster", w.config.Source.Cluster, "kind", lw.kind.kind.String()))
-	ctx = klog.NewContext(ctx, logger)
+	silent := logr.Discard()
+	ctx = klog.NewContext(ctx, silent)
 	backoff := retry
 	r := cache.NewReflectorWithOptions(lw, lw.kind.example, lw.feed, cache.ReflectorOptions{
-		Name: w.config.Source.String(), Logger: &logger, Backoff: &backoff,
+		Name: w.config.Source.String(), Logger: &silent, Backoff: &backoff,
 	})
-	delay := retry.DelayWithReset(kubeclock.RealClock{}, resetAfter)
-	err := delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		if err := r.ListAndWatchWithContext(ctx); err != nil {
-			logger.Info("listing or watching failed", "err", err)
-		}
+	_ = retry.DelayWithReset(kubeclock.RealClock{}, resetAfter).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		_ = r.ListAndWatchWithContext(ctx) // noted by listWatch, tried again
 		return false, nil
 	})
-	if err != nil && !errors.Is(err, ctx.Err()) {
-		logger.Info("stopped", "err", err)
-	}
 }
 
 // kindsOf lists the kinds that are watched.
@@ -125,27 +114,4 @@ func kindsOf(c kubernetes.Interface) []kind {
 
 func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
-}
-
-// quiet passes what client-go logs on at debug level: what matters of it is in
-// the health of the source, once and with the name of the cluster.
-func quiet(l *slog.Logger) klog.Logger { return logr.FromSlogHandler(debugHandler{l.Handler()}) }
-
-type debugHandler struct{ slog.Handler }
-
-func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
-	return h.Handler.Enabled(ctx, slog.LevelDebug)
-}
-
-func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = slog.LevelDebug
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h debugHandler) WithAttrs(a []slog.Attr) slog.Handler {
-	return debugHandler{h.Handler.WithAttrs(a)}
-}
-
-func (h debugHandler) WithGroup(name string) slog.Handler {
-	return debugHandler{h.Handler.WithGroup(name)}
 }

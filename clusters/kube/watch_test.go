@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -65,7 +63,7 @@ func (s *sink) take() []model.Batch {
 // returns what Run returned.
 func runWatcher(t *testing.T, api *fakeapi.API, s *sink) (w *Watcher, stop func() error) {
 	t.Helper()
-	w = NewWatcher(WatchConfig{Source: testSource, Epoch: 3, Client: api.Client(t), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w = NewWatcher(WatchConfig{Source: testSource, Epoch: 3, Client: api.Client(t)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx, s.out) }()

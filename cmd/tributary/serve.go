@@ -195,7 +195,7 @@ func newRunner(s clusters.Spec, domainSuffix string, log *slog.Logger) (clusters
 		return nil, err
 	}
 	return kube.NewWatcher(kube.WatchConfig{
-		Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll, DomainSuffix: domainSuffix, Logger: log,
+		Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll, DomainSuffix: domainSuffix,
 	}), nil
 }
 

@@ -2,43 +2,28 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"tributary/model"
 )
 
 // The big service is in a namespace of its own behind the others, in the first
-// cluster.
-
-func (f *fleet) bigPods() int { return f.big * perSlice }
-
-func (f *fleet) bigPod(i int) *model.WorkloadInstance {
-	return f.pod(0, f.namespaces+i/podsPerNS, i%podsPerNS, 0)
-}
-
-// bigNamespace moves w, made for a namespace of its number, to that of the
-// big service, where pods of several such namespaces are together.
-func (f *fleet) bigNamespace() int { return f.namespaces }
-
+// cluster. Its pods are numbered through.
 const bigName = "front-door"
-
-func (f *fleet) bigService() *model.Service {
-	return f.service(0, f.bigNamespace(), bigName, false)
-}
 
 // bigSlice makes slice n of the big service.
 func (f *fleet) bigSlice(n int, in *model.EndpointSlice, t *names) *model.EndpointSlice {
-	ns := namespaceName(f.bigNamespace())
-	in, zone := startSlice(in, ns, bigName, fmt.Sprintf("%s-%05x", bigName, hash(n, 1)&0xfffff))
+	ns := f.namespaces
+	in, zone := startSlice(in, namespaceName(ns), bigName, fmt.Sprintf("%s-%05x", bigName, hash(n, 1)&0xfffff))
 	t.text, t.ends = t.text[:0], t.ends[:0]
 	for j := range perSlice {
 		pod := n*perSlice + j
-		of, i := f.namespaces+pod/podsPerNS, pod%podsPerNS
-		e := model.SliceEndpoint{Addr: podAddr(0, of, i), UID: podUID(0, of, i), Zone: zone}
+		e := model.SliceEndpoint{Addr: podAddr(0, ns, pod), UID: podUID(0, ns, pod), Zone: zone}
 		if f.flips[n][j/64]>>(j%64)&1 == 0 {
 			e.Conditions = model.EndpointReady | model.EndpointServing
 		}
 		in.Endpoints = append(in.Endpoints, e)
-		t.text = appendPod(t.text, of, i)
+		t.text = appendPod(t.text, ns, pod)
 		t.ends = append(t.ends, len(t.text))
 	}
 	t.give(in)
@@ -48,11 +33,11 @@ func (f *fleet) bigSlice(n int, in *model.EndpointSlice, t *names) *model.Endpoi
 // change is one kind of change. make fills the slot with a batch; it may use
 // the memory that the slot's last batch had, which the core has done with.
 type change struct {
-	name string
-	make func(f *fleet, s *slot)
-	// pace is the time between two changes as the core's clock sees it, in
-	// milliseconds.
-	pace int
+	short string
+	name  string
+	make  func(f *fleet, s *slot)
+	rows  bool // bare rows can do it
+	big   bool // needs the big service
 }
 
 // slot is a batch to be, with memory that is used again.
@@ -74,18 +59,29 @@ func (f *fleet) next(n int) int {
 }
 
 var changes = []change{
-	{"slice: one endpoint replaced", func(f *fleet, s *slot) { f.replace(s, 0, notReady) }, 1},
-	{"slice: ready endpoint replaced, held 100 ms", func(f *fleet, s *slot) { f.replace(s, notReady, perSlice) }, 1},
-	{"slice: written again, no change", func(f *fleet, s *slot) { f.replace(s, 0, 0) }, 1},
-	{"pod: label changed, in 5 slices", func(f *fleet, s *slot) {
-		f.changePod(s, func(v uint8) uint8 { return v&podNotReady | (v+1)&^podNotReady })
-	}, 1},
-	{"pod: readiness flipped, in 5 slices", func(f *fleet, s *slot) {
+	{"slice", "slice: one endpoint replaced", func(f *fleet, s *slot) { f.replace(s, 0, notReady) }, true, false},
+	{"held", "slice: same, ready and held 100 ms", func(f *fleet, s *slot) { f.replace(s, notReady, perSlice) }, false, false},
+	{"same-slice", "slice: written again, no change", func(f *fleet, s *slot) { f.replace(s, 0, 0) }, true, false},
+	{"label", "pod in 5 slices: label changed", func(f *fleet, s *slot) {
+		f.changePod(s, func(v uint8) uint8 { return (v + 1) &^ podNotReady })
+	}, true, false},
+	{"ready", "pod in 5 slices: readiness flipped", func(f *fleet, s *slot) {
 		f.changePod(s, func(v uint8) uint8 { return v ^ podNotReady })
-	}, 1},
-	{"pod: written again, no change", func(f *fleet, s *slot) { f.changePod(s, func(v uint8) uint8 { return v }) }, 1},
-	{"service: port added or removed", (*fleet).changePort, 1},
-	{"big service: one slice of 100 changed", (*fleet).flipBig, 1},
+	}, true, false},
+	{"same-pod", "pod in 5 slices: written again, no change", func(f *fleet, s *slot) {
+		f.changePod(s, func(v uint8) uint8 { return v })
+	}, true, false},
+	{"port", "service: port added or removed", (*fleet).changePort, true, false},
+	{"big", "service of 100 slices: one slice changed", (*fleet).flipBig, true, true},
+}
+
+// kinds lists the short names of all changes.
+func kinds() string {
+	var all []string
+	for _, c := range changes {
+		all = append(all, c.short)
+	}
+	return strings.Join(all, ", ")
 }
 
 // replace makes the next slice with one of its endpoints from..to replaced by

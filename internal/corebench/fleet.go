@@ -179,10 +179,7 @@ type names struct {
 func (f *fleet) slice(cluster, namespace, n int, in *model.EndpointSlice, t *names) *model.EndpointSlice {
 	ns := namespaceName(namespace)
 	i := (cluster*f.namespaces+namespace)*slicesPerNS + n
-	var chosen [2]uint64
-	if cluster < 2 {
-		chosen = f.chosen[i]
-	}
+	chosen := f.chosen[i]
 	service := f.serviceName(cluster, n)
 	in, zone := startSlice(in, ns, service, service+"-x7k2p")
 	t.text, t.ends = t.text[:0], t.ends[:0]

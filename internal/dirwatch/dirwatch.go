@@ -72,7 +72,7 @@ func follow(ctx context.Context, w *fsnotify.Watcher, dir string, changed func([
 			}
 			touched[filepath.Base(e.Name)] = true
 			settled.Reset(max(0, min(Settle, maxSettle-now.Sub(first))))
-		case <-w.Errors:
+		case <-w.Errors: //nolint:errcheck // whatever it is, it means the same
 			return // events were lost: look at everything again
 		case <-settled.C:
 			names := make([]string, 0, len(touched))

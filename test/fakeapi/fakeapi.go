@@ -71,12 +71,15 @@ func (a *API) RoundTrip(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			w.CloseWithError(r.Context().Err())
 		}()
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
 	}
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	from, _ := strconv.Atoi(q.Get("continue"))
 	all := a.objects[resource]
-	end := min(from+limit, len(all))
+	end := len(all)
+	if limit > 0 {
+		end = min(from+limit, end)
+	}
 	list := map[string]any{"apiVersion": "v1", "kind": "List", "items": all[from:end]}
 	switch resource {
 	case "services":
@@ -149,16 +152,8 @@ func (a *API) Set(resource string, objects ...runtime.Object) {
 
 // Put adds or replaces one object and tells the watches.
 func (a *API) Put(resource string, o metav1.Object) {
-	object := o.(runtime.Object)
-	kinds, _, err := scheme.Scheme.ObjectKinds(object)
-	if err != nil {
-		panic(err)
-	}
-	object.GetObjectKind().SetGroupVersionKind(kinds[0])
 	a.mu.Lock()
-	a.version++
-	o.SetResourceVersion(strconv.Itoa(a.version))
-	object = object.DeepCopyObject()
+	object := a.stamp(o)
 	kind := "ADDED"
 	if i := a.index(resource, o); i >= 0 {
 		kind = "MODIFIED"
@@ -173,12 +168,25 @@ func (a *API) Put(resource string, o metav1.Object) {
 // Delete removes one object and tells the watches.
 func (a *API) Delete(resource string, o metav1.Object) {
 	a.mu.Lock()
-	a.version++
+	object := a.stamp(o)
 	if i := a.index(resource, o); i >= 0 {
 		a.objects[resource] = slices.Delete(a.objects[resource], i, i+1)
 	}
 	a.mu.Unlock()
-	a.Event(resource, "DELETED", o)
+	a.Event(resource, "DELETED", object)
+}
+
+// stamp returns a copy of an object with its kind and a new version.
+func (a *API) stamp(o metav1.Object) runtime.Object {
+	object := o.(runtime.Object).DeepCopyObject()
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		panic(err)
+	}
+	object.GetObjectKind().SetGroupVersionKind(kinds[0])
+	a.version++
+	object.(metav1.Object).SetResourceVersion(strconv.Itoa(a.version))
+	return object
 }
 
 func (a *API) index(resource string, o metav1.Object) int {

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tributary/debug"
+)
+
+// Exit codes of get, beside 0: what was asked for is not there or the request
+// was wrong, and nobody answers.
+const (
+	exitFailed      = 1
+	exitUnreachable = 3
+)
+
+// exitError is an error with the exit code of the process.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+func (e *exitError) ExitCode() int { return e.code }
+
+// getOptions is what the flags of get say.
+type getOptions struct {
+	address   string
+	output    string
+	namespace string
+	cluster   string
+	state     string
+}
+
+// addressVariable gives the address of the server in place of --http-address.
+const addressVariable = "TRIBUTARY_HTTP_ADDRESS"
+
+func getCommand() *cobra.Command {
+	o := &getOptions{}
+	cmd := &cobra.Command{
+		Use:   "get",
+		Short: "Show what a running server knows",
+		Example: `  tributary get clusters
+  tributary get services -n shop
+  tributary get endpoints reviews -o wide
+  tributary get endpoints --state held
+  tributary get proxies -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return fmt.Errorf("there is no %q to get; it is one of clusters, services, endpoints, proxies", args[0])
+		},
+	}
+	address := os.Getenv(addressVariable)
+	if address == "" {
+		address = defaultConfig().HTTP.Address
+	}
+	cmd.PersistentFlags().StringVar(&o.address, "http-address", address, "`ADDRESS` of the server's HTTP page (or "+addressVariable+")")
+	cmd.PersistentFlags().StringVarP(&o.output, "output", "o", "table", "`FORMAT`: table, wide or json")
+	complete(cmd, "output", "table", "wide", "json")
+
+	clusters := getOf(o, "clusters", "[ID...]", clusterTable, func(c debug.Cluster, name string) bool { return c.ID == name }, "cluster")
+	services := getOf(o, "services", "[NAME...]", serviceTable, func(s debug.Service, name string) bool { return hasName(s.Host, name) }, "service", "svc")
+	endpoints := getOf(o, "endpoints", "[SERVICE...]", endpointTable, func(e debug.Endpoint, name string) bool { return hasName(e.Host, name) }, "endpoint", "ep")
+	proxies := getOf(o, "proxies", "[NAME...]", proxyTable, func(p debug.Proxy, name string) bool { return hasProxyName(p.ID, name) }, "proxy")
+	endpoints.Flags().StringVar(&o.state, "state", "", "only endpoints in this `STATE`: served, held, \"not ready\", terminating, shadowed or unmatched")
+	complete(endpoints, "state", "served", "held", "not ready", "terminating", "shadowed", "unmatched")
+	for _, c := range []*cobra.Command{services, endpoints, proxies} {
+		c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only this `NAMESPACE`")
+		c.Flags().StringVar(&o.cluster, "cluster", "", "only this cluster `ID`")
+	}
+	services.Long = "Show services, merged from all clusters. NAME is a host or its first labels:\nreviews and reviews.shop both name reviews.shop.svc.cluster.local."
+	endpoints.Long = "Show the endpoints of services: each is served, or the table says why not.\nSERVICE is a host or its first labels."
+	cmd.AddCommand(clusters, services, endpoints, proxies)
+	return cmd
+}
+
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	// It fails only for a flag that does not exist.
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// getOf makes the command for one kind; is tells whether an item has a name that
+// was asked for.
+func getOf[T any](o *getOptions, kind, args string, table func(w io.Writer, items []T, wide bool, now time.Time), is func(item T, name string) bool, aliases ...string) *cobra.Command {
+	return &cobra.Command{
+		Use: kind + " " + args, Short: "Show " + kind, Aliases: aliases, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if o.output != "table" && o.output != "wide" && o.output != "json" {
+				return fmt.Errorf("the output %q is none of table, wide and json (-o)", o.output)
+			}
+			list, err := fetch[T](cmd.Context(), o, kind, names)
+			if err != nil {
+				return err
+			}
+			return show(cmd, o, kind, names, list, table, is)
+		},
+	}
+}
+
+func show[T any](cmd *cobra.Command, o *getOptions, kind string, names []string, list debug.List[T],
+	table func(io.Writer, []T, bool, time.Time), is func(T, string) bool) error {
+	out, notes := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if o.output == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		if err := e.Encode(list); err != nil {
+			return fmt.Errorf("writing the answer: %w", err)
+		}
+	} else if len(list.Items) > 0 {
+		table(out, list.Items, o.output == "wide", time.Now())
+	}
+	if len(list.Unheard) > 0 && kind != "clusters" {
+		fmt.Fprintf(notes, "Nothing is known yet of cluster %s: what is there is missing here.\n", printable(strings.Join(list.Unheard, ", ")))
+	}
+	var missing []string
+	for _, name := range names {
+		found := false
+		for _, item := range list.Items {
+			found = found || is(item, name)
+		}
+		if !found {
+			missing = append(missing, strconv.Quote(name))
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return &exitError{exitFailed, fmt.Errorf("no %s found for %s%s", kind, strings.Join(missing, ", "), o.filters())}
+	case len(list.Items) == 0 && o.output != "json":
+		fmt.Fprintf(notes, "No %s%s.\n", kind, o.filters())
+	}
+	return nil
+}
+
+// filters tells what the flags leave out, for a message about nothing found.
+func (o *getOptions) filters() string {
+	var s string
+	if o.namespace != "" {
+		s += " in namespace " + o.namespace
+	}
+	if o.cluster != "" {
+		s += " in cluster " + o.cluster
+	}
+	if o.state != "" {
+		s += " in state " + o.state
+	}
+	return s
+}
+
+// hasName reports whether name is a host or its first labels.
+func hasName(host, name string) bool { return host == name || strings.HasPrefix(host, name+".") }
+
+// hasProxyName reports whether name is the id of a proxy or the name in it.
+func hasProxyName(id, name string) bool {
+	parts := strings.Split(id, "~")
+	return hasName(id, name) || len(parts) == 4 && hasName(parts[2], name)
+}
+
+// pageLimit is how many items are asked for at a time.
+const pageLimit = 2000
+
+// fetch reads all pages of one kind.
+func fetch[T any](ctx context.Context, o *getOptions, kind string, names []string) (debug.List[T], error) {
+	query := url.Values{}
+	for _, name := range names {
+		query.Add("name", name)
+	}
+	for key, value := range map[string]string{"namespace": o.namespace, "cluster": o.cluster, "state": o.state} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if kind != "clusters" {
+		query.Set("limit", strconv.Itoa(pageLimit))
+	}
+	var all debug.List[T]
+	for {
+		var page debug.List[T]
+		if err := getPage(ctx, o.address, "/api/v1/"+kind+"?"+query.Encode(), &page); err != nil {
+			return all, err
+		}
+		page.Items = append(all.Items, page.Items...)
+		all = page
+		if page.Continue == "" {
+			all.Total = len(all.Items)
+			return all, nil
+		}
+		query.Set("continue", page.Continue)
+	}
+}
+
+var client = &http.Client{
+	Timeout:   time.Minute,
+	Transport: &http.Transport{Proxy: nil, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext},
+}
+
+func getPage(ctx context.Context, address, path string, page any) error {
+	base := "http://" + strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/")
+	setting := "--http-address or " + addressVariable
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+	if err != nil {
+		return fmt.Errorf("%q is not an address (%s): %w", address, setting, err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the URL, which is told anyway
+		}
+		return &exitError{exitUnreachable, fmt.Errorf("nobody answers at %s: %w\nIs \"tributary serve\" running? Another address is set with %s", base, err, setting)}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return &exitError{exitUnreachable, fmt.Errorf("reading the answer of %s: %w", base, err)}
+	}
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		return &exitError{exitFailed, fmt.Errorf("what answers at %s is not Tributary's HTTP page (%s); its address is set with %s", base, resp.Status, setting)}
+	}
+	if resp.StatusCode != http.StatusOK {
+		var failure debug.Failure
+		if json.Unmarshal(body, &failure) != nil || failure.Message == "" {
+			failure.Message = resp.Status
+		}
+		return &exitError{exitFailed, fmt.Errorf("%s answers: %s", base, printable(failure.Message))}
+	}
+	if err := json.Unmarshal(body, page); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("reading the answer of %s: %w", base, err)}
+	}
+	return nil
+}
