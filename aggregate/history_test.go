@@ -150,12 +150,25 @@ func playHistory(t *rapid.T) {
 			for range rapid.IntRange(0, 4).Draw(t, "events") {
 				w.event(t)
 			}
+			if rapid.IntRange(0, 9).Draw(t, "switch") == 9 {
+				w.turn(rapid.SampledFrom([]aggregate.Direction{aggregate.PodsToEntries, aggregate.EntriesToServices}).Draw(t, "direction"))
+			}
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "ms")) * time.Millisecond)
 			w.round(t, w.take(t)...)
 		}
 		w.round(t, w.drain(t)...)
 		w.settle(t)
 	}
+}
+
+// turn switches a direction of cross-registration.
+func (w *world) turn(d aggregate.Direction) {
+	on := &w.twin.podsToEntries
+	if d == aggregate.EntriesToServices {
+		on = &w.twin.entriesToServices
+	}
+	*on = !*on
+	w.core.Switch(d, *on)
 }
 
 // take removes random batches from random queues, in any interleaving.

@@ -489,7 +489,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("told %d times:\n%s", n, w.log)
 		}
 		refuse.Store(false)
-		time.Sleep(20 * time.Second)
+		time.Sleep(25 * time.Second) // longer than the longest pause between two lists
 		if waits("dead: the cluster is pending: Pod: no route") {
 			t.Error("ready while a cluster may still sync")
 		}
@@ -547,6 +547,27 @@ func TestThousandRotations(t *testing.T) {
 		w.mu.Unlock()
 		if running != 1 || most > 2 {
 			t.Errorf("%d sources run, at most %d did", running, most)
+		}
+		w.stop()
+	})
+}
+
+// An answer that cannot be decoded is quoted by client-go in its error, with
+// the credentials in it.
+func TestBrokenAnswersAreNotQuoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run()
+		w.api.Event("secrets", "ADDED", map[string]any{"metadata": map[string]any{"name": "x"}, "data": map[string]any{"c": secretToken}})
+		synctest.Wait()
+		if log := w.log.String(); strings.Contains(log, secretToken) || !strings.Contains(log, "cannot be listed") {
+			t.Errorf("log:\n%s", log)
+		}
+		time.Sleep(time.Minute)
+		w.api.Put("secrets", secret("s", 1, map[string]string{"c": goodKubeconfig("a")}))
+		w.expect("start c/1, synced c/1")
+		if log := w.log.String(); !strings.Contains(log, "can be listed again") {
+			t.Errorf("log:\n%s", log)
 		}
 		w.stop()
 	})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"tributary/model"
 	"tributary/shards"
@@ -164,13 +165,17 @@ func marshal(v any, pretty bool) ([]byte, error) {
 // walk keeps the number of requests small that walk the whole registry at a
 // time; it reports whether the request may go on, and done ends it.
 func (s *Server) walk(w http.ResponseWriter, r *http.Request) (done func(), ok bool) {
+	patience := time.NewTimer(walkPatience)
+	defer patience.Stop()
 	select {
 	case s.busy <- struct{}{}:
 		return func() { <-s.busy }, true
 	case <-r.Context().Done():
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return nil, false
+	case <-patience.C:
 	}
+	w.Header().Set("Retry-After", "5")
+	fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests for the whole registry are running already", maxWalks))
+	return nil, false
 }
 
 // unheard lists the clusters of which nothing is known yet.

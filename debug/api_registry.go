@@ -20,7 +20,12 @@ func (s *Server) apiServices(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	defer done()
+	list := s.listServices(&q)
+	done() // whoever reads slowly keeps nobody waiting
+	writeJSON(w, r, list)
+}
+
+func (s *Server) listServices(q *query) List[Service] {
 	snap := s.snapshot()
 	list := List[Service]{Revision: snap.Revision, Unheard: s.unheard(), Items: []Service{}}
 	var last model.ServiceKey
@@ -39,7 +44,7 @@ func (s *Server) apiServices(w http.ResponseWriter, r *http.Request) {
 		list.Items = append(list.Items, newService(svc))
 		last = svc.Key
 	}
-	writeJSON(w, r, list)
+	return list
 }
 
 // inClusters reports whether a service is defined or has endpoints in one of
@@ -110,10 +115,10 @@ func (s *Server) apiEndpoints(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	defer done()
 	snap := s.snapshot()
 	list := List[Endpoint]{Revision: snap.Revision, Unheard: s.unheard(), Items: []Endpoint{}}
 	list.Continue = q.endpoints(snap, func(e Endpoint) { list.Items = append(list.Items, e) })
+	done()
 	if list.Total = len(list.Items); q.resumed || list.Continue != "" {
 		list.Total = -1
 	}

@@ -17,7 +17,8 @@ const (
 	idleTimeout    = 60 * time.Second
 	drainTimeout   = 5 * time.Second
 	maxHeaderBytes = 16 << 10
-	maxWalks       = 4 // requests at a time that walk the whole registry
+	maxWalks       = 4                // requests at a time that walk the whole registry
+	walkPatience   = 10 * time.Second // of a further one
 )
 
 // Serve answers requests on l until ctx ends. Then it lets running requests

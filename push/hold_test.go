@@ -125,7 +125,7 @@ func TestHoldProperties(t *testing.T) {
 			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name))
 		}
 		h := Hold{
-			Settle: 1 + duration("settle", 20*ms), Max: 20*ms + duration("max", 200*ms),
+			Settle: 1 + duration("settle", 20*ms), Max: 21*ms + duration("max", 200*ms),
 			Share: rapid.Float64Range(0.001, 2).Draw(t, "share"), CPUs: rapid.IntRange(0, 64).Draw(t, "cpus"),
 		}
 		now, last := epoch, time.Time{}

@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,17 +18,22 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start runs a pusher with its own clock of CPU time; end ends it.
-func start(t *testing.T) (p *Pusher, cpu *time.Duration, end func()) {
+func start(t *testing.T) (p *Pusher, cpu *cpuClock, end func()) {
 	t.Helper()
 	p = NewPusher(0, 0, nil)
 	p.hold.CPUs, p.hold.Share = 2, 2*DefaultShare // whatever the machine has
-	cpu = new(time.Duration)
-	p.cpu = func() time.Duration { return *cpu }
+	cpu = &cpuClock{}
+	p.cpu = func() time.Duration { return time.Duration(cpu.used.Load()) }
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { p.Run(ctx) })
 	return p, cpu, func() { cancel(); wg.Wait() }
 }
+
+// cpuClock is the CPU time that a process has used.
+type cpuClock struct{ used atomic.Int64 }
+
+func (c *cpuClock) use(d time.Duration) { c.used.Add(int64(d)) }
 
 func snapshot(revision uint64) *shards.Snapshot { return &shards.Snapshot{Revision: revision} }
 
@@ -143,46 +149,46 @@ func TestPusherMeasuresPushes(t *testing.T) {
 	const settle = DefaultSettle
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, cpu *time.Duration, change func() time.Duration)
+		run  func(t *testing.T, cpu *cpuClock, change func() time.Duration)
 	}{
-		{"CPU used before the first push is not its cost", func(t *testing.T, cpu *time.Duration, change func() time.Duration) {
-			*cpu += 30 * time.Second // the sources were read
+		{"CPU used before the first push is not its cost", func(t *testing.T, cpu *cpuClock, change func() time.Duration) {
+			cpu.use(30 * time.Second) // the sources were read
 			for range 5 {
 				if took := change(); took != settle {
 					t.Errorf("took %v", took)
 				}
 			}
 		}},
-		{"after a long quiet time the first change waits for the settle only", func(t *testing.T, cpu *time.Duration, change func() time.Duration) {
+		{"after a long quiet time the first change waits for the settle only", func(t *testing.T, cpu *cpuClock, change func() time.Duration) {
 			change()
-			*cpu += 80 * ms
+			cpu.use(80 * ms)
 			change() // this one measures it
 			if took := change(); took != 100*ms {
 				t.Errorf("right behind a push that costs 80 ms: took %v", took)
 			}
 			time.Sleep(time.Hour)
-			*cpu += time.Minute
+			cpu.use(time.Minute)
 			if took := change(); took != settle {
 				t.Errorf("after an hour: took %v", took)
 			}
 		}},
-		{"a burst of connections between pushes is not the cost of a push", func(t *testing.T, cpu *time.Duration, change func() time.Duration) {
+		{"a burst of connections between pushes is not the cost of a push", func(t *testing.T, cpu *cpuClock, change func() time.Duration) {
 			change()
 			time.Sleep(time.Second)
-			*cpu += 3 * time.Second // a thousand clients
+			cpu.use(3 * time.Second) // a thousand clients
 			for range 10 {
 				if took := change(); took != settle {
 					t.Errorf("took %v", took)
 				}
 			}
 		}},
-		{"a burst right behind a push delays few of the changes that follow", func(t *testing.T, cpu *time.Duration, change func() time.Duration) {
+		{"a burst right behind a push delays few of the changes that follow", func(t *testing.T, cpu *cpuClock, change func() time.Duration) {
 			change()
-			*cpu += 150 * ms
+			cpu.use(150 * ms)
 			late := 0
 			for range 50 {
 				time.Sleep(30 * ms)
-				*cpu += ms / 10
+				cpu.use(ms / 10)
 				if change() > settle {
 					late++
 				}
@@ -191,13 +197,13 @@ func TestPusherMeasuresPushes(t *testing.T) {
 				t.Errorf("%d of 50 changes were late", late)
 			}
 		}},
-		{"under load the distance follows the cost", func(t *testing.T, cpu *time.Duration, change func() time.Duration) {
+		{"under load the distance follows the cost", func(t *testing.T, cpu *cpuClock, change func() time.Duration) {
 			change()
 			for range 5 {
-				*cpu += 4 * ms // each push, of two CPUs with a share of 4 %
+				cpu.use(4 * ms) // each push, of two CPUs with a share of 4 %
 				change()
 			}
-			*cpu += 4 * ms
+			cpu.use(4 * ms)
 			if took := change(); took != 50*ms {
 				t.Errorf("took %v, want 50ms", took)
 			}
@@ -263,14 +269,17 @@ func TestPusherRace(t *testing.T) {
 		users.Go(func() {
 			wake, cancel := p.Subscribe()
 			defer cancel()
-			last := uint64(0)
-			for last < 200 {
-				<-wake
-				s := p.Released()
-				if s.Revision < last {
-					t.Error("a release went backwards")
+			// A subscriber looks once, and then at each wake.
+			for last := uint64(0); last < 200; {
+				if s := p.Released(); s != nil {
+					if s.Revision < last {
+						t.Error("a release went backwards")
+					}
+					last = s.Revision
 				}
-				last = s.Revision
+				if last < 200 {
+					<-wake
+				}
 			}
 		})
 	}

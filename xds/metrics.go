@@ -71,9 +71,23 @@ func (m *Metrics) refused(url string) {
 	m.rejects.WithLabelValues(t).Inc()
 }
 
-func (m *Metrics) cacheHit()    { m.cacheHits.Inc() }
-func (m *Metrics) cacheMiss()   { m.cacheMisses.Inc() }
-func (m *Metrics) cacheTurned() { m.cacheTurns.Inc() }
+func (m *Metrics) cacheHit() {
+	if m != nil {
+		m.cacheHits.Inc()
+	}
+}
+
+func (m *Metrics) cacheMiss() {
+	if m != nil {
+		m.cacheMisses.Inc()
+	}
+}
+
+func (m *Metrics) cacheTurned() {
+	if m != nil {
+		m.cacheTurns.Inc()
+	}
+}
 
 // cacheBytes registers the gauge of the cache's size.
 func (m *Metrics) cacheBytes(size func() int) {

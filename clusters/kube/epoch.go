@@ -113,5 +113,12 @@ func sortedUnion[V any](a, b map[string]V) []string {
 }
 
 func sortedNames[V any](m map[model.NamespacedName]V) []model.NamespacedName {
-	return slices.SortedFunc(maps.Keys(m), model.NamespacedName.Compare)
+	names := make([]model.NamespacedName, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	if len(names) > 1 {
+		slices.SortFunc(names, model.NamespacedName.Compare)
+	}
+	return names
 }

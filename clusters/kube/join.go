@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"hash/maphash"
+	"math/bits"
 	"slices"
 
+	"tributary/internal/table"
 	"tributary/model"
 )
 
@@ -15,12 +18,12 @@ func (t *tables) derive(clock clock) {
 	for _, n := range sortedNames(t.dirty.slices) {
 		t.joinSlice(n, t.dirty.slices[n], clock)
 	}
-	clear(t.dirty.slices)
+	t.dirty.slices = table.Reset(t.dirty.slices)
 	t.settleMoves(clock)
 	for r, c := range t.dirty.pods {
 		t.dropPod(c.name, r)
 	}
-	clear(t.dirty.pods)
+	t.dirty.pods = table.Reset(t.dirty.pods)
 }
 
 // rejoinPods replaces changed pods in the slices that refer to them. A slice is
@@ -118,11 +121,11 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 // the input, both sorted by address. It reports whether that is as it was; what
 // is, is shared.
 func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice, in *model.EndpointSlice, clock clock) (same bool) {
-	t.touched ^= touch(old.Endpoints)
+	refs, were := t.refs[:0], row.refs // were: of the rows in prev that are not moving
 	list := rowList{old: old.Endpoints, size: len(in.Endpoints)}
 	prev := old.Endpoints
 	var gone []*model.Endpoint
-	var came []*model.Identity
+	var came []*model.Identity // of new rows
 	leave := func(e *model.Endpoint) {
 		if t.holdMove(id, row, e, clock) {
 			moving := *e
@@ -133,12 +136,19 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 		}
 		gone = append(gone, e)
 	}
+	first := func() (e *model.Endpoint, ref uint64) {
+		e, prev = &prev[0], prev[1:]
+		if e.Flags&model.EndpointMoving == 0 {
+			ref, were = were[0], were[1:]
+		}
+		return e, ref
+	}
 	zone, locality := "", localityIndex(next, "")
 	for i := range in.Endpoints {
 		e := &in.Endpoints[i]
 		for len(prev) > 0 && prev[0].Addr.Compare(e.Addr) < 0 {
-			leave(&prev[0])
-			prev = prev[1:]
+			e, _ := first()
+			leave(e)
 		}
 		if e.Zone != zone {
 			zone, locality = e.Zone, localityIndex(next, model.NewLocality("", e.Zone, ""))
@@ -147,16 +157,19 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 		if e.Pod != "" && e.UID == (model.UID{}) {
 			joined.Flags |= model.EndpointAnyUID
 		}
+		ref := t.reference(e)
+		refs = append(refs, ref)
 		var was *model.Endpoint
+		var wasRef uint64
 		if len(prev) > 0 && prev[0].Addr == e.Addr {
-			was, prev = &prev[0], prev[1:]
+			was, wasRef = first()
 		}
 		switch {
 		case e.Pod == "":
 			if was != nil && was.Workload != nil {
 				gone = append(gone, was)
 			}
-		case was != nil && refersTo(was, e):
+		case was != nil && (wasRef == ref || refersTo(was, e)):
 			// The row refers to the same incarnation of the same pod, and
 			// rejoinPods has brought it up to date.
 			joined.Workload = was.Workload
@@ -180,6 +193,11 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 		leave(&prev[i])
 	}
 	next.Endpoints = list.rows()
+	if t.refs = refs; len(refs) == len(row.refs) {
+		copy(row.refs, refs)
+	} else {
+		row.refs = slices.Clone(refs)
+	}
 	if slices.Equal(next.Localities, old.Localities) {
 		next.Localities, same = old.Localities, list.same()
 	}
@@ -191,18 +209,6 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 		t.unlinkPod(id, next, e)
 	}
 	return same
-}
-
-// touch reads a little of every workload that the rows point to, so that the
-// memory of all of them is fetched at once: the comparisons that follow would
-// wait for one after the other.
-func touch(eps []model.Endpoint) (sum byte) {
-	for i := range eps {
-		if w := eps[i].Workload; w != nil && w.Name != "" {
-			sum ^= w.Name[0] ^ w.UID[0]
-		}
-	}
-	return sum
 }
 
 // rowList is the list of a slice's rows while it is made. As long as they are as
@@ -248,6 +254,17 @@ func refersTo(was *model.Endpoint, e *model.SliceEndpoint) bool {
 	return anyUID == (e.UID == model.UID{}) && (anyUID || was.Workload.UID == e.UID)
 }
 
+// reference returns a hash of the pod and incarnation that e refers to; 0 if it
+// refers to none. Where it is the same, so is what it refers to: at 64 bits and a
+// secret seed that is as sure as the uid itself. It spares reading the pods of
+// all rows that did not change.
+func (t *tables) reference(e *model.SliceEndpoint) uint64 {
+	if e.Pod == "" {
+		return 0
+	}
+	return maphash.String(t.seed, e.Pod) ^ bits.RotateLeft64(maphash.Bytes(t.seed, e.UID[:]), 32)
+}
+
 // unlinkPod takes slice id out of the postings of the pod that e referred to,
 // unless another endpoint of the slice still refers to it.
 func (t *tables) unlinkPod(id uint32, s *model.Slice, e *model.Endpoint) {
@@ -255,13 +272,18 @@ func (t *tables) unlinkPod(id uint32, s *model.Slice, e *model.Endpoint) {
 		return
 	}
 	name := e.Workload.Name
-	if slices.ContainsFunc(s.Endpoints, func(o model.Endpoint) bool { return o.Workload != nil && o.Workload.Name == name }) {
+	r := t.pods[s.Object.Namespace][name]
+	if r == nil {
 		return
 	}
-	if r := t.pods[s.Object.Namespace][name]; r != nil {
-		r.slices.Remove(id)
-		t.dropPod(model.NamespacedName{Namespace: s.Object.Namespace, Name: name}, r)
+	for i := range s.Endpoints {
+		o := &s.Endpoints[i]
+		if o.Flags&model.EndpointMissing != 0 && o.Workload.Name == name || o.Workload != nil && o.Workload == r.pod {
+			return
+		}
 	}
+	r.slices.Remove(id)
+	t.dropPod(model.NamespacedName{Namespace: s.Object.Namespace, Name: name}, r)
 }
 
 // dropSlice forgets the row of a deleted slice that has no endpoints left.
@@ -272,6 +294,7 @@ func (t *tables) dropSlice(n model.NamespacedName, id uint32) {
 }
 
 func (t *tables) unlinkService(namespace, name string, id uint32) {
+	t.moves.endAll(id)
 	n := model.NamespacedName{Namespace: namespace, Name: name}
 	if r := t.services[n]; r != nil {
 		r.slices.Remove(id)

@@ -28,6 +28,7 @@ type move struct {
 // long, so the queue is in order of their ends; some of it may be over already.
 type moves struct {
 	due   map[move]time.Time
+	held  map[uint32][]model.Addr // the same by slice
 	queue []moveEnd
 }
 
@@ -50,6 +51,7 @@ func (t *tables) holdMove(id uint32, row *sliceRow, e *model.Endpoint, clock clo
 	}
 	due := clock.now.Add(clock.hold)
 	t.moves.due[m] = due
+	t.moves.held[id] = append(t.moves.held[id], e.Addr)
 	t.moves.queue = append(t.moves.queue, moveEnd{m, due})
 	return true
 }
@@ -63,25 +65,72 @@ func (t *tables) settleMoves(clock clock) {
 		return
 	}
 	over := map[uint32][]model.Addr{}
-	for m, due := range t.moves.due {
-		row := t.slices.Get(m.slice)
-		if row.slice == nil {
-			delete(t.moves.due, m) // gone with its slice
-			continue
+	for _, m := range t.unsettledMoves(clock) {
+		due, held := t.moves.due[m]
+		if !held {
+			continue // named twice
 		}
+		row := t.slices.Get(m.slice)
 		e := findEndpoint(row.slice, m.addr)
 		if e == nil || e.Flags&model.EndpointMoving == 0 {
-			delete(t.moves.due, m) // back, or gone
+			t.moves.end(m) // back, or gone
 			continue
 		}
 		if !clock.now.Before(due) || !e.Flags.Served() || !e.Workload.State.Serving() || t.elsewhere(m, row, e) {
-			delete(t.moves.due, m)
+			t.moves.end(m)
 			over[m.slice] = append(over[m.slice], m.addr)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(over)) {
 		t.endMoves(id, over[id])
 	}
+}
+
+// unsettledMoves lists the holds that may be over: those whose time is up and
+// those of a service that is marked. Whatever else ends a hold changes a row of
+// its service; the others need no look, however many there are.
+func (t *tables) unsettledMoves(clock clock) (list []move) {
+	q := t.moves.queue
+	for ; len(q) > 0 && !clock.now.Before(q[0].due); q = q[1:] {
+		if t.moves.due[q[0].move].Equal(q[0].due) {
+			list = append(list, q[0].move)
+		}
+	}
+	t.moves.queue = q
+	for n := range t.dirty.services {
+		r := t.services[n]
+		if r == nil {
+			continue
+		}
+		for _, id := range r.slices {
+			for _, a := range t.moves.held[id] {
+				list = append(list, move{id, a})
+			}
+		}
+	}
+	return list
+}
+
+// end forgets a hold.
+func (m *moves) end(h move) {
+	delete(m.due, h)
+	held := m.held[h.slice]
+	if i := slices.Index(held, h.addr); i >= 0 {
+		held = slices.Delete(held, i, i+1)
+	}
+	if len(held) == 0 {
+		delete(m.held, h.slice)
+	} else {
+		m.held[h.slice] = held
+	}
+}
+
+// endAll forgets the holds of a slice that leaves its service.
+func (m *moves) endAll(id uint32) {
+	for _, a := range m.held[id] {
+		delete(m.due, move{id, a})
+	}
+	delete(m.held, id)
 }
 
 // elsewhere reports whether another slice of the same service has e.
@@ -107,10 +156,16 @@ func (t *tables) endMoves(id uint32, addrs []model.Addr) {
 	next.Endpoints = slices.DeleteFunc(slices.Clone(row.slice.Endpoints), func(e model.Endpoint) bool {
 		return slices.Contains(addrs, e.Addr)
 	})
-	next.Accounts = accountsOf(next.Endpoints, row.slice.Accounts)
 	t.counts.Endpoints += len(next.Endpoints) - len(row.slice.Endpoints)
+	gone := make([]*model.Endpoint, 0, len(addrs))
 	for _, a := range addrs {
-		t.unlinkPod(id, &next, findEndpoint(row.slice, a))
+		gone = append(gone, findEndpoint(row.slice, a))
+	}
+	if !accountsStay(&next, gone, nil) {
+		next.Accounts = accountsOf(next.Endpoints, next.Accounts)
+	}
+	for _, e := range gone {
+		t.unlinkPod(id, &next, e)
 	}
 	row.slice = &next
 	t.markEndpoints(next.Object.Namespace, row.service)

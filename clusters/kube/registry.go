@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary/internal/table"
 	"tributary/model"
 )
 
@@ -137,7 +138,7 @@ func (r *Registry) Derive(now time.Time, up model.XDSUpdater) {
 	for _, n := range sortedNames(t.dirty.services) {
 		r.report(n, t.dirty.services[n], up)
 	}
-	clear(t.dirty.services)
+	t.dirty.services = table.Reset(t.dirty.services)
 }
 
 // report derives one service: its definition and its slices by cluster.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -26,10 +27,11 @@ type tables struct {
 	complete   [model.Kinds]bool
 	counts     model.Synced
 
-	dirty   dirty
-	moves   moves
-	round   uint32 // counts derive
-	touched byte   // see touch
+	dirty dirty
+	moves moves
+	round uint64       // counts derive
+	refs  []uint64     // scratch of joinEndpoints
+	seed  maphash.Seed // see reference
 
 	// adopt is set while an epoch is staged: the tables in force, whose equal
 	// workloads are taken over so that their slices stay equal too.
@@ -65,8 +67,9 @@ type sliceRow struct {
 	slice      *model.Slice
 	service    string // in the namespace of the slice; "" until it was joined
 	generation uint32
-	copied     uint32 // the round whose derive has copied slice: nobody else has it yet
-	gone       bool   // deleted, but with endpoints that are moving
+	copied     uint64   // the round whose derive has copied slice: nobody else has it yet
+	refs       []uint64 // what each endpoint that is not moving refers to: see reference
+	gone       bool     // deleted, but with endpoints that are moving
 }
 
 // podRow exists while there is a pod or a slice that refers to it.
@@ -102,7 +105,7 @@ const (
 
 func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
 	return &tables{
-		epoch: epoch, cluster: cluster, interns: in,
+		epoch: epoch, cluster: cluster, interns: in, seed: maphash.MakeSeed(),
 		services: map[model.NamespacedName]*serviceRow{},
 		sliceIDs: map[model.NamespacedName]uint32{},
 		pods:     map[string]map[string]*podRow{},
@@ -111,7 +114,7 @@ func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
 			pods:     map[*podRow]podChange{},
 			slices:   map[model.NamespacedName]*model.EndpointSlice{},
 		},
-		moves: moves{due: map[move]time.Time{}},
+		moves: moves{due: map[move]time.Time{}, held: map[uint32][]model.Addr{}},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -316,6 +318,22 @@ func TestWatchSliceThatStopsBelongingIsDeleted(t *testing.T) {
 		}
 		_ = stop()
 	})
+}
+
+// What cannot be decoded is quoted by client-go; it must not reach a page or log.
+func TestWatchDoesNotQuoteAnswers(t *testing.T) {
+	for _, err := range []error{
+		errors.New("couldn't decode: {\"env\": \"hunter2\"}"),
+		apierrors.NewInternalError(errors.New("unable to decode an event: hunter2")),
+		fmt.Errorf("Pod of cluster c: %w", apierrors.NewInternalError(errors.New("hunter2"))),
+	} {
+		var h health
+		h.failed(model.KindPod, watchRequest, time.Now(), err)
+		now := h.Health()
+		if _, row := now.Worst(); row.Trouble != model.Unreachable || row.Detail == "" || strings.Contains(row.Detail, "hunter2") {
+			t.Errorf("%v is told as %+v", err, row)
+		}
+	}
 }
 
 func TestWatchEndsWhenTheCoreFails(t *testing.T) {

@@ -43,13 +43,17 @@ type getOptions struct {
 	namespace string
 	cluster   string
 	state     string
+	now       func() time.Time
 }
 
 // addressVariable gives the address of the server in place of --http-address.
 const addressVariable = "TRIBUTARY_HTTP_ADDRESS"
 
-func getCommand() *cobra.Command {
-	o := &getOptions{}
+func getCommand() *cobra.Command { return getCommandAt(time.Now) }
+
+// getCommandAt makes the command with a clock, which the ages it shows are of.
+func getCommandAt(now func() time.Time) *cobra.Command {
+	o := &getOptions{now: now}
 	cmd := &cobra.Command{
 		Use:   "get",
 		Short: "Show what a running server knows",
@@ -58,6 +62,7 @@ func getCommand() *cobra.Command {
   tributary get endpoints reviews -o wide
   tributary get endpoints --state held
   tributary get proxies -o json`,
+		Args: cobra.ArbitraryArgs, // so that a wrong one is told below
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -125,10 +130,10 @@ func show[T any](cmd *cobra.Command, o *getOptions, kind string, names []string,
 			return fmt.Errorf("writing the answer: %w", err)
 		}
 	} else if len(list.Items) > 0 {
-		table(out, list.Items, o.output == "wide", time.Now())
+		table(out, list.Items, o.output == "wide", o.now())
 	}
 	if len(list.Unheard) > 0 && kind != "clusters" {
-		fmt.Fprintf(notes, "Nothing is known yet of cluster %s: what is there is missing here.\n", printable(strings.Join(list.Unheard, ", ")))
+		fmt.Fprintf(notes, "Nothing is known yet of %s: what is there is missing here.\n", printable(strings.Join(list.Unheard, ", ")))
 	}
 	var missing []string
 	for _, name := range names {

@@ -43,7 +43,7 @@ func (f *Fleet) Sources() debug.Sources {
 			if f.ready {
 				return true, nil
 			}
-			return false, []clusters.Waiting{{Cluster: "north", What: "the cluster is syncing: 1 of 3 kinds are complete", Since: f.clusters[0].Added}}
+			return false, []clusters.Waiting{{Cluster: "north", What: "the cluster is syncing: 1 of 3 kinds are complete", Since: f.clusters[1].Added}}
 		},
 		Inbox: func() map[model.ShardKey]int { return map[model.ShardKey]int{east: 0, west: 17} },
 	}

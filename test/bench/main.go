@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -66,6 +67,12 @@ func bench(ctx context.Context) error {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(p.dir) }() // temporary anyway
+	}
+	if p.dir, err = filepath.Abs(p.dir); err == nil {
+		err = os.MkdirAll(p.dir, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("-logs: %w", err)
 	}
 	// Our own collections would show as delays of the server's.
 	debug.SetGCPercent(400)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,6 @@ import (
 	"tributary/test/bench/dataset"
 	"tributary/test/bench/fleet"
 	"tributary/test/lab"
-	"tributary/test/parts"
 )
 
 // secretNamespace is where control planes look for the other clusters.
@@ -32,12 +32,18 @@ type plan struct {
 	profiles  string // folder; "" without
 	dir       string // of logs and data
 
+	built *binaries
+
 	done func(Result) // called with each result as it comes
 }
 
 // run measures everything: for each set of data on API servers of its own, round
 // after round, workload by workload, the servers in turn.
 func (p *plan) run(ctx context.Context) error {
+	var err error
+	if p.built, err = build(ctx, p.servers, p.dir); err != nil {
+		return err
+	}
 	var failed error
 	for first := 0; first < len(p.workloads); {
 		end := first + 1
@@ -109,7 +115,7 @@ func (p *plan) onData(ctx context.Context, group []workload) (err error) {
 // measure starts a server, measures it and ends it.
 func (p *plan) measure(ctx context.Context, l *lab.Lab, data *dataset.Data, w workload, r *Result) (err error) {
 	run := fmt.Sprintf("%s-%s-%s-%d", w.Name, r.Server, r.Protocol, r.Round)
-	s, err := start(ctx, r.Server, l, filepath.Join(p.dir, run))
+	s, err := p.built.start(ctx, r.Server, l, filepath.Join(p.dir, run))
 	if err != nil {
 		return err
 	}
@@ -139,20 +145,10 @@ func (p *plan) measure(ctx context.Context, l *lab.Lab, data *dataset.Data, w wo
 
 // startLab starts the API servers, with what control planes look for there.
 func (p *plan) startLab(ctx context.Context, clusters int) (l *lab.Lab, err error) {
-	// Before the lab starts: builds take minutes.
-	crds := ""
-	for _, name := range p.servers {
-		switch name {
-		case "tributary":
-			_, err = parts.Tributary(ctx, say)
-		case "istiod":
-			_, crds, err = parts.Istiod(ctx, say)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("building %s: %w", name, err)
-		}
-	}
-	o := lab.Options{Log: say}
+	o := lab.Options{Log: func(line string) {
+		line, _, _ = strings.Cut(line, "\n") // the rest is what each part of an API server says
+		say(line)
+	}}
 	for i := range clusters {
 		o.Clusters = append(o.Clusters, fmt.Sprintf("c%d", i))
 	}
@@ -169,8 +165,8 @@ func (p *plan) startLab(ctx context.Context, clusters int) (l *lab.Lab, err erro
 		if _, err := c.Client().CoreV1().Namespaces().Create(ctx, n, metav1.CreateOptions{}); err != nil {
 			return l, fmt.Errorf("preparing cluster %s: %w", c.ID, err)
 		}
-		if crds != "" {
-			if err := applyFile(ctx, c, crds); err != nil {
+		if p.built.crds != "" {
+			if err := applyFile(ctx, c, p.built.crds); err != nil {
 				return l, fmt.Errorf("preparing cluster %s: %w", c.ID, err)
 			}
 		}

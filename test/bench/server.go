@@ -7,13 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"tributary/test/lab"
-	"tributary/test/parts"
 	"tributary/test/proc"
 )
 
@@ -37,7 +35,7 @@ func (s *server) stop() error { return s.proc.Stop(30 * time.Second) }
 
 // start starts a server on the clusters of l and waits until it is ready. Its
 // files and log go to dir.
-func start(ctx context.Context, name string, l *lab.Lab, dir string) (*server, error) {
+func (b *binaries) start(ctx context.Context, name string, l *lab.Lab, dir string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -49,35 +47,29 @@ func start(ctx context.Context, name string, l *lab.Lab, dir string) (*server, e
 		}
 	}
 	s := &server{name: name, xds: addresses[0]}
-	o := proc.Options{Name: name, LogFile: filepath.Join(dir, "log"), Dir: dir}
-	var err error
+	o := proc.Options{Name: name, Path: b.paths[name], LogFile: filepath.Join(dir, "log"), Dir: dir}
 	ready := func(ctx context.Context) error { return dial(ctx, s.xds) }
 	config := l.Clusters()[0]
 	switch name {
 	case "floor":
-		o.Path, err = buildFloor(ctx, filepath.Dir(dir))
 		o.Args = []string{s.xds}
 		for _, c := range l.Clusters() {
 			o.Args = append(o.Args, c.ID+"="+c.KubeconfigFile())
 		}
 	case "tributary":
 		s.http = addresses[1]
-		o.Path, err = parts.Tributary(ctx, say)
 		o.Args = []string{
 			"serve", "--kubeconfig", config.KubeconfigFile(), "--cluster-id", config.ID,
 			"--xds-address", s.xds, "--http-address", s.http, "--data-dir", filepath.Join(dir, "data"),
 		}
 		ready = func(ctx context.Context) error { return get(ctx, "http://"+s.http+"/readyz", io.Discard) }
 	case "istiod":
-		if o.Path, _, err = parts.Istiod(ctx, say); err != nil {
-			break
+		if err := istiod(&o, dir, config, addresses); err != nil {
+			return nil, fmt.Errorf("starting %s: %w", name, err)
 		}
-		err = istiod(&o, dir, config, addresses)
 		ready = func(ctx context.Context) error { return get(ctx, "http://"+addresses[1]+"/ready", io.Discard) }
 	}
-	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
+	var err error
 	if s.proc, err = proc.Start(o); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -88,17 +80,6 @@ func start(ctx context.Context, name string, l *lab.Lab, dir string) (*server, e
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	return s, nil
-}
-
-// buildFloor builds the floor server into a folder; again and again, which costs
-// nothing when nothing changed.
-func buildFloor(ctx context.Context, folder string) (string, error) {
-	binary := filepath.Join(folder, "floor.bin")
-	command := exec.CommandContext(ctx, "go", "build", "-o", binary, "tributary/test/bench/floor")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the floor: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // istiod completes o so that a pilot-discovery that watches clusters and serves

@@ -39,7 +39,12 @@ func (c *Cluster) connect() error {
 	if c.clients.kube != nil {
 		return nil
 	}
-	// The API server's certificate signed itself: it is its own CA.
+	// The API server's certificate signed itself: it is its own CA. The file has
+	// the CA after the leaf, and the key is written after both: without it the
+	// certificates may be there only in part, and read once they would stay so.
+	if _, err := os.Stat(c.path("certs/apiserver.key")); err != nil {
+		return fmt.Errorf("the certificates are not complete: %w", err)
+	}
 	ca, err := os.ReadFile(c.path("certs/apiserver.crt"))
 	if err != nil {
 		return err

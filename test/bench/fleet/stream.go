@@ -101,6 +101,12 @@ func (s *stream) connect(ctx context.Context, resume bool) error {
 	if err := s.subscribe(st, wire.ClusterType, nil, s.clusters); err != nil {
 		return err
 	}
+	if resume {
+		// It has its clusters and may not be told of them again.
+		if err := s.askForEndpoints(st); err != nil {
+			return err
+		}
+	}
 	for {
 		if err := st.RecvMsg(&s.buffer); err != nil {
 			return fmt.Errorf("receiving: %w", err)
@@ -153,8 +159,8 @@ func (s *stream) take(st grpc.ClientStream, now time.Time, resumed bool) error {
 	return nil
 }
 
-// askForEndpoints subscribes to all assignments, once: a client asks when it has
-// been told of the clusters.
+// askForEndpoints subscribes to all assignments, once: a client asks when it
+// knows the clusters.
 func (s *stream) askForEndpoints(st grpc.ClientStream) error {
 	if s.asked {
 		return nil

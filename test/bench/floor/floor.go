@@ -97,7 +97,7 @@ func (s *server) changed(cluster int, object any) {
 
 // queueLength is how many messages may wait for a stream before it holds up all
 // of them; no client of the benchmark is that slow.
-const queueLength = 4096
+const queueLength = 256
 
 // stream answers one client. Acknowledgements come back and are not looked at.
 func (s *server) stream(st grpc.ServerStream) error {
