@@ -66,10 +66,17 @@ func (a *Aggregator) Round(now time.Time, batches []model.Batch) model.Delta {
 			delta.Synced = append(delta.Synced, s)
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(a.dirty), model.ServiceKey.Compare) {
+	touched := slices.AppendSeq(make([]model.ServiceKey, 0, len(a.dirty)), maps.Keys(a.dirty))
+	if len(touched) > 1 {
+		slices.SortFunc(touched, model.ServiceKey.Compare)
+	}
+	for _, key := range touched {
 		if d, changed := a.derive(key); changed {
 			delta.Services = append(delta.Services, d)
 		}
+	}
+	if len(a.dirty) > 256 {
+		a.dirty = map[model.ServiceKey]struct{}{} // to empty a map costs what it could hold
 	}
 	clear(a.dirty)
 	return delta

@@ -34,9 +34,13 @@ func TestIncrementalIsRebuild(t *testing.T) {
 	}
 }
 
+// FuzzHistory lets bytes decide what happens. A byte string that is too short
+// for its history is skipped. Run it with
+//
+//	go test ./aggregate -run - -fuzz FuzzHistory -fuzzminimizetime 10x
 func FuzzHistory(f *testing.F) {
 	for seed := range uint64(8) {
-		bytes := make([]byte, 4096<<(seed%4))
+		bytes := make([]byte, 16384<<(seed%3)) // eight for each draw
 		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(bytes)
 		f.Add(bytes)
 	}

@@ -146,7 +146,9 @@ func (s sink) Apply(d model.Delta) { s <- d }
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var core *aggregate.Aggregator
-		core = aggregate.New("a", func(key model.ShardKey) aggregate.Registry { return kube.NewRegistry(key.Cluster, core.WorkloadEntries) })
+		core = aggregate.New("a", func(key model.ShardKey) aggregate.Registry {
+			return kube.NewRegistry(key.Cluster, core.WorkloadEntries)
+		})
 		in, out := aggregate.NewInbox(100), make(sink, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -2,9 +2,12 @@ package aggregate_test
 
 import (
 	"slices"
+	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"tributary/clusters/kube"
 	"tributary/model"
 	"tributary/shards"
 )
@@ -26,10 +29,10 @@ func newLaws() *laws {
 
 func (l *laws) check(t rapid.TB, d model.Delta, snap *shards.Snapshot) {
 	t.Helper()
-	if !slices.IsSortedFunc(d.Services, func(a, b model.ServiceDelta) int { return a.Key.Compare(b.Key) }) {
-		t.Fatalf("services of the delta are not sorted")
-	}
-	for _, s := range d.Services {
+	for i, s := range d.Services {
+		if i > 0 && d.Services[i-1].Key.Compare(s.Key) >= 0 {
+			t.Fatalf("services of the delta are not in order, each once")
+		}
 		was, existed := l.meanings[s.Key]
 		if !existed {
 			was.definition = "none"
@@ -127,5 +130,105 @@ func (l *laws) since(t rapid.TB, old, snap *shards.Snapshot) {
 				t.Fatalf("%v: port %d went after revision %d and is not among %v", was.Key, p.Number, old.Revision, is.RemovedPorts)
 			}
 		}
+	}
+}
+
+// TestPushKinds: how much a change invalidates follows from what is different.
+func TestPushKinds(t *testing.T) {
+	pod := func(change func(*model.WorkloadInstance)) *model.WorkloadInstance {
+		w := webPod("p1", 1, model.Ready)
+		change(w)
+		return w
+	}
+	service := func(change func(*model.Service)) *model.Service {
+		s := webService()
+		s.Version = 99
+		change(s)
+		return s
+	}
+	s1 := func(change func(*model.EndpointSlice)) *model.EndpointSlice {
+		s := slice("s1", endpoint("p1", 1), endpoint("p2", 2))
+		s.Version = 99
+		change(s)
+		return s
+	}
+	for what, tc := range map[string]struct {
+		row  any
+		push model.Push
+	}{
+		"a Service of another version":      {service(func(*model.Service) {}), model.NoPush},
+		"a slice of another version":        {s1(func(*model.EndpointSlice) {}), model.NoPush},
+		"a pod written again":               {pod(func(*model.WorkloadInstance) {}), model.NoPush},
+		"a pod that no slice refers to":     {webPod("p9", 9, model.Ready), model.NoPush},
+		"an empty slice":                    {slice("s9"), model.NoPush},
+		"a slice of another service":        {s1(func(s *model.EndpointSlice) { s.Object.Name, s.Service = "s9", "db" }), model.NoPush},
+		"a deletion of what is not there":   {gone{model.KindEndpointSlice, "s9"}, model.NoPush},
+		"an endpoint that is not ready":     {s1(func(s *model.EndpointSlice) { s.Endpoints[0].Conditions = 0 }), model.EndpointsPush},
+		"an endpoint without a pod":         {slice("s9", model.SliceEndpoint{Addr: addr(9), Conditions: ready}), model.EndpointsPush},
+		"a target port of a slice":          {s1(func(s *model.EndpointSlice) { s.Ports[0].Number++ }), model.EndpointsPush},
+		"labels of a pod":                   {pod(func(w *model.WorkloadInstance) { w.Labels = model.Labels{} }), model.EndpointsPush},
+		"the zone of an endpoint":           {s1(func(s *model.EndpointSlice) { s.Endpoints[1].Zone = "z" }), model.EndpointsPush},
+		"one of several pods of an account": {gone{model.KindPod, "p1"}, model.EndpointsPush},
+		"an account":                        {pod(func(w *model.WorkloadInstance) { w.Identity.ServiceAccount = "other" }), model.ServicePush},
+		"a port":                            {service(func(s *model.Service) { s.Ports = nil }), model.ServicePush},
+		"a protocol":                        {service(func(s *model.Service) { s.Ports[0].Protocol = model.TCP }), model.ServicePush},
+		"a target port of a Service":        {service(func(s *model.Service) { s.Ports[0].TargetPort = "8080" }), model.ServicePush},
+		"an address":                        {service(func(s *model.Service) { s.VIPs = []model.Addr{addr(50)} }), model.ServicePush},
+		"a resolution":                      {service(func(s *model.Service) { s.Resolution = model.Passthrough }), model.ServicePush},
+		"a selector":                        {service(func(s *model.Service) { s.Selector = model.NewLabels(map[string]string{"a": "b"}) }), model.ServicePush},
+		"a Service that goes":               {gone{model.KindService, "web"}, model.ServicePush},
+		"a slice that goes":                 {gone{model.KindEndpointSlice, "s2"}, model.EndpointsPush},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFleet(t)
+			before := f.store.Load().Revision
+			f.say(tc.row)
+			got := model.NoPush
+			for svc := range f.store.Load().Since(before) {
+				got = model.EndpointsPush
+				if svc.DefinitionRevision > before {
+					got = model.ServicePush
+				}
+			}
+			if got != tc.push {
+				t.Fatalf("push %v, want %v", got, tc.push)
+			}
+			f.settle(t)
+		})
+	}
+}
+
+// TestOneRoundIsOneDelta: what several sources change together is told at once,
+// each service once.
+func TestOneRoundIsOneDelta(t *testing.T) {
+	w := newWorld()
+	var batches []model.Batch
+	for i, source := range kubeSources {
+		for _, k := range kindsOf(source) {
+			b := w.batch(source, k, 1)
+			b.Received = epochStart.Add(time.Duration(3-i) * time.Second)
+			switch k {
+			case model.KindService:
+				s := webService()
+				s.Registry = source
+				b.Services = []*model.Service{s}
+			case model.KindEndpointSlice:
+				b.Slices = []*model.EndpointSlice{slice("s", endpoint("p", i))}
+			case model.KindPod:
+				p := webPod("p", i, model.Ready)
+				p.Identity.Cluster = source.Cluster
+				b.Workloads = []*model.WorkloadInstance{p}
+			}
+			batches = append(batches, b)
+		}
+	}
+	batches = append(batches, model.Batch{Source: entrySources[0], Epoch: 1, Kind: model.KindPod}) // without a time
+	d := w.round(t, batches...)
+	if len(d.Services) != 1 || len(d.Services[0].Shards) != 3 || !d.Received.Equal(epochStart.Add(time.Second)) {
+		t.Fatalf("%d services, received %v", len(d.Services), d.Received)
+	}
+	w.settle(t)
+	if d := w.core.Round(w.now.Add(kube.MoveHold), nil); !d.Empty() {
+		t.Fatalf("a delta out of nothing: %+v", d)
 	}
 }

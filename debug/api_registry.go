@@ -70,7 +70,7 @@ func newService(svc *shards.Service) Service {
 	d := svc.Definition
 	v := Service{
 		Host: svc.Key.Host, Namespace: svc.Key.Namespace, Name: d.Winner.Name, Provider: string(d.Winner.Registry.Provider),
-		Winner: d.Winner.Registry.String(), Resolution: d.Resolution.String(), Created: time.Unix(d.Winner.Created, 0).UTC(),
+		Winner: d.Winner.Registry.String(), Resolution: d.Resolution.String(), Created: createdAt(d.Winner),
 		Ports: make([]ServicePort, len(d.Ports)), Accounts: d.Accounts, Revision: svc.Revision, Definition: svc.DefinitionRevision,
 	}
 	if !d.Winner.Selector.Empty() {
@@ -95,6 +95,15 @@ func newService(svc *shards.Service) Service {
 		v.Served += row.Served
 	}
 	return v
+}
+
+// createdAt returns when the object was created; the zero time if it does not
+// tell, as a manifest in a directory does not.
+func createdAt(s *model.Service) time.Time {
+	if s.Created == 0 {
+		return time.Time{}
+	}
+	return time.Unix(s.Created, 0).UTC()
 }
 
 func addresses(list []model.Addr) []string {

@@ -52,7 +52,7 @@ type Service struct {
 	Provider   string            `json:"provider"`
 	Winner     string            `json:"winner"` // whose definition decides
 	Resolution string            `json:"resolution"`
-	Created    time.Time         `json:"created"`
+	Created    time.Time         `json:"created,omitzero"` // left out if its object does not tell
 	Ports      []ServicePort     `json:"ports"`
 	Clusters   []ServiceCluster  `json:"clusters"`
 	Endpoints  int               `json:"endpoints"`

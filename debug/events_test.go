@@ -54,7 +54,7 @@ func serve(t *testing.T) (base string, f *sample.Fleet, stop func(after ...func(
 }
 
 // listen opens the event stream.
-func listen(t *testing.T, ctx context.Context, base string) (*http.Response, func() debug.Event) {
+func listen(ctx context.Context, t *testing.T, base string) (*http.Response, func() debug.Event) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/v1/events", nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 	defer stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	resp, next := listen(t, ctx, base)
+	resp, next := listen(ctx, t, base)
 	defer resp.Body.Close()
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type %s", got)
@@ -95,7 +95,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("the first event is %+v", e)
 	}
 
-	late, lateNext := listen(t, ctx, base)
+	late, lateNext := listen(ctx, t, base)
 	defer late.Body.Close()
 	if got := lateNext(); got.Revision != e.Revision {
 		t.Errorf("who comes later is told of revision %d first", got.Revision)
@@ -122,7 +122,7 @@ func TestEventsCoalesce(t *testing.T) {
 	defer stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	resp, next := listen(t, ctx, base)
+	resp, next := listen(ctx, t, base)
 	defer resp.Body.Close()
 	next()
 	for range 1000 {
@@ -143,11 +143,11 @@ func TestEventsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for range debug.MaxListeners {
-		resp, next := listen(t, ctx, base)
+		resp, next := listen(ctx, t, base)
 		defer resp.Body.Close()
 		next()
 	}
-	resp, _ := listen(t, ctx, base)
+	resp, _ := listen(ctx, t, base)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one too many: %s", resp.Status)
@@ -164,12 +164,12 @@ func TestEventsEndAndStartAgain(t *testing.T) {
 	defer stop()
 	for round := range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		resp, next := listen(t, ctx, base)
+		resp, next := listen(ctx, t, base)
 		if next().Revision == 0 {
 			t.Error("an empty event")
 		}
 		cancel()
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		for deadline := time.Now().Add(5 * time.Second); f.Waiters() > 0; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("round %d: the subscription stays", round)
@@ -181,7 +181,7 @@ func TestEventsEndAndStartAgain(t *testing.T) {
 // A listener and a request that never ends do not keep the server from ending.
 func TestServeEnds(t *testing.T) {
 	base, _, stop := serve(t)
-	resp, next := listen(t, t.Context(), base)
+	resp, next := listen(t.Context(), t, base)
 	next()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -190,7 +190,7 @@ func TestServeEnds(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET /debug/pprof/profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	begun := time.Now()
-	stop(func() { resp.Body.Close() })
+	stop(func() { _ = resp.Body.Close() })
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -65,7 +65,7 @@ func newIstioService(svc *shards.Service) istioService {
 	d := svc.Definition
 	v := istioService{
 		Attributes: istioAttributes{ServiceRegistry: string(d.Winner.Registry.Provider), Name: d.Winner.Name, Namespace: svc.Key.Namespace},
-		Ports:      make([]istioPort, len(d.Ports)), CreationTime: time.Unix(d.Winner.Created, 0).UTC(), Hostname: svc.Key.Host,
+		Ports:      make([]istioPort, len(d.Ports)), CreationTime: createdAt(d.Winner), Hostname: svc.Key.Host,
 		Resolution: resolutions[d.Resolution], MeshExternal: d.Winner.Registry.Provider == model.External,
 		ClusterVIPs: istioAddresses{map[string][]string{}}, DefaultAddress: "0.0.0.0",
 	}

@@ -2,7 +2,6 @@ package debug
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -45,8 +44,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.handlers.Wait()
 	s.hub.wait()
-	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
-		return nil
+	if ctx.Err() != nil {
+		return nil // it was asked to end
 	}
 	return fmt.Errorf("serving HTTP on %s: %w", l.Addr(), err)
 }

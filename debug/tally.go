@@ -24,7 +24,6 @@ func (t *Tally) add(o Tally, sign int) {
 // was asked last, so that a scrape costs what changed and not what exists.
 type tally struct {
 	mu       sync.Mutex
-	from     *shards.Snapshot // what was counted; nil if nothing
 	revision uint64
 	all      Tally
 	clusters map[model.ClusterID]Tally
@@ -74,20 +73,20 @@ func (t *tally) update(snap *shards.Snapshot) {
 		changed = snap.Services()
 	}
 	for svc := range changed {
-		t.apply(svc.Key, t.services[svc.Key], -1)
+		t.apply(t.services[svc.Key], -1)
 		delete(t.services, svc.Key)
 		if svc.Definition == nil {
 			continue
 		}
 		rows := perCluster(svc)
 		t.services[svc.Key] = rows
-		t.apply(svc.Key, rows, 1)
+		t.apply(rows, 1)
 	}
 	t.revision = snap.Revision
 	t.all.Services = len(t.services)
 }
 
-func (t *tally) apply(key model.ServiceKey, rows []clusterTally, sign int) {
+func (t *tally) apply(rows []clusterTally, sign int) {
 	for _, r := range rows {
 		c := t.clusters[r.cluster]
 		c.add(r.Tally, sign)

@@ -1,7 +1,9 @@
 package shards
 
 import (
+	"hash/maphash"
 	"iter"
+	"math/bits"
 
 	"tributary/model"
 )
@@ -86,22 +88,64 @@ func (s *Service) candidates(port model.Port) iter.Seq[Candidate] {
 }
 
 // winners returns which endpoint is served at each place; nil if no two of a
-// port share one.
+// port share one, as is nearly always so.
 func (s *Service) winners(port model.Port) map[place]Candidate {
-	if n, repeats := s.size(); repeats {
-		winners := make(map[place]Candidate, n)
-		for c := range s.candidates(port) {
-			if !c.Endpoint.Flags.Served() {
-				continue
-			}
-			p := c.place()
-			if w, taken := winners[p]; !taken || c.before(w) {
-				winners[p] = c
+	if !s.repeats(port) {
+		return nil
+	}
+	winners := map[place]Candidate{}
+	for c := range s.candidates(port) {
+		if !c.Endpoint.Flags.Served() {
+			continue
+		}
+		p := c.place()
+		if w, taken := winners[p]; !taken || c.before(w) {
+			winners[p] = c
+		}
+	}
+	return winners
+}
+
+var seed = maphash.MakeSeed()
+
+// repeats reports whether two endpoints that could be served may have one
+// address and port. It reads no workload: with thousands of endpoints their
+// memory is far away.
+func (s *Service) repeats(port model.Port) bool {
+	n, slices := s.size()
+	if slices == 1 {
+		return s.repeatsNeighbour()
+	}
+	seen := make([]uint64, 1<<bits.Len(uint(2*n))) // open addressing, at most half full
+	for c := range s.candidates(port) {
+		if !c.Endpoint.Flags.Served() {
+			continue
+		}
+		h := maphash.Bytes(seed, c.Endpoint.Addr[:]) + uint64(c.Port)*0x9e3779b97f4a7c15 | 1
+		i := h >> 1 & uint64(len(seen)-1)
+		for ; seen[i] != 0; i = (i + 1) & uint64(len(seen)-1) {
+			if seen[i] == h {
+				return true // or two of one hash: then winners finds that there is nothing to do
 			}
 		}
-		return winners
+		seen[i] = h
 	}
-	return nil
+	return false
+}
+
+// repeatsNeighbour is repeats for one slice, whose endpoints are in order of
+// their addresses.
+func (s *Service) repeatsNeighbour() bool {
+	for i := range s.Shards {
+		for _, slice := range s.Shards[i].Slices {
+			for j := 1; j < len(slice.Endpoints); j++ {
+				if slice.Endpoints[j].Addr == slice.Endpoints[j-1].Addr {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // before reports whether c is served rather than w, which comes before it in
@@ -132,18 +176,12 @@ func network(e *model.Endpoint) string {
 	return e.Workload.Placement.Network
 }
 
-// size returns how many endpoints there are and whether an address may be there
-// twice: in two slices, or, as neighbours, in one that was made by selection.
-func (s *Service) size() (endpoints int, repeats bool) {
-	slices := 0
+func (s *Service) size() (endpoints, slices int) {
 	for i := range s.Shards {
 		for _, slice := range s.Shards[i].Slices {
-			for j := 1; j < len(slice.Endpoints) && !repeats; j++ {
-				repeats = slice.Endpoints[j].Addr == slice.Endpoints[j-1].Addr
-			}
 			endpoints += len(slice.Endpoints)
 			slices++
 		}
 	}
-	return endpoints, repeats || slices > 1
+	return endpoints, slices
 }

@@ -9,11 +9,12 @@
 // and codec.go put the shared bytes on the wire.
 //
 // The package never decides when something is pushed (package push does) or what
-// a service is (package aggregate does). A response is made on the stream's own
-// goroutine from the newest released snapshot, so no queue of responses exists
-// and a slow client only skips states.
+// a service is (package aggregate does). A response is made by a goroutine of the
+// stream from the newest released snapshot, so no queue of responses exists and a
+// slow client only skips states.
 //
-// Concurrency: a stream has three goroutines, one that receives, one that owns
-// the session and sends, and gRPC's own, which ends the stream for the other
-// two. All streams share the cache, which is locked; nothing else is shared.
+// Concurrency: a stream has three goroutines, one that receives and answers, one
+// that follows the snapshots, and gRPC's own, which ends the stream for the other
+// two. The first two take turns at the session. All streams share the cache and
+// the last lists of changes; the cache is locked, a list never changes.
 package xds

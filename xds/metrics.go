@@ -12,7 +12,7 @@ type Metrics struct {
 	registry prometheus.Registerer
 
 	streams                                             prometheus.Gauge
-	turnedAway, garbage, silent, writeTimeouts          prometheus.Counter
+	turnedAway, garbage, invalid, silent, writeTimeouts prometheus.Counter
 	ackTimeouts, internalErrors, cacheHits, cacheMisses prometheus.Counter
 	cacheTurns                                          prometheus.Counter
 	pushes, rejects, bytes                              *prometheus.CounterVec
@@ -36,6 +36,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		streams:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilot_xds", Help: "Open xDS streams."}),
 		turnedAway:     counter("tributary_xds_streams_refused_total", "Streams refused because too many are open."),
 		garbage:        counter("tributary_xds_unreadable_requests_total", "Requests that could not be decoded or were too large."),
+		invalid:        counter("tributary_xds_invalid_requests_total", "Requests that break the protocol or a limit; each ends its stream."),
 		silent:         counter("tributary_xds_silent_streams_total", "Streams ended because no request came."),
 		writeTimeouts:  counter("pilot_xds_write_timeout", "Streams ended because the client did not read."),
 		ackTimeouts:    counter("tributary_xds_ack_timeouts_total", "Streams ended because the client neither acknowledged nor refused a response."),

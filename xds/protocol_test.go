@@ -365,6 +365,16 @@ var deltaTranscripts = []struct{ name, script string }{
 		> EDS nonce=1
 		del b
 		< EDS a:80[10.0.0.9] b:80`},
+	{"a refused removal of a name", `
+		set a 80; set b 80
+		> CDS +a:80 +b:80
+		< CDS a:80 b:80
+		> CDS ack
+		del a
+		< CDS -a:80
+		> CDS nack
+		set b 81
+		< CDS -a:80 -b:80`},
 	{"reconnect: equal, different, vanished and new", `
 		set a 80; set b 80; set d 80
 		> CDS have a:80=same b:80=old c:80=old

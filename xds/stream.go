@@ -23,10 +23,13 @@ type stream struct {
 	peer   string
 	start  time.Time
 
-	// Owned by the goroutine that runs the session.
-	session *session
+	// turn is held by whoever uses the session: the goroutine that receives, for a
+	// request and its answers, and the one that waits for snapshots. It is held
+	// while sending too, so a client that does not read is not read from.
+	turn    sync.Mutex
+	session *session // guarded by turn
 
-	// Written by that goroutine, read by the watchdog: when what it waits for
+	// Written with turn held, read by the watchdog: when what the stream waits for
 	// began, in Unix nanoseconds; 0 if it waits for nothing.
 	sending   atomic.Int64
 	unsettled atomic.Int64
@@ -53,11 +56,10 @@ func (s *Server) run(st grpc.ServerStream, delta bool) error {
 
 	ctx, cancel := context.WithCancelCause(st.Context())
 	defer cancel(nil)
-	requests := make(chan request)
 	// Both goroutines end with the stream, which ends when this returns: a Send
 	// or Recv that blocks can be ended in no other way. Serve waits for them.
-	s.goroutines.Go(func() { cancel(str.receive(ctx, delta, requests)) })
-	s.goroutines.Go(func() { cancel(str.serve(ctx, requests)) })
+	s.goroutines.Go(func() { cancel(str.receive(delta)) })
+	s.goroutines.Go(func() { cancel(str.follow(ctx)) })
 
 	var err error
 	select {
@@ -74,8 +76,10 @@ func (s *Server) run(st grpc.ServerStream, delta bool) error {
 	return err
 }
 
-// receive hands each request to the session's goroutine.
-func (str *stream) receive(ctx context.Context, delta bool, out chan<- request) error {
+// receive takes in requests and answers them. It does not hand them to the
+// goroutine that follows: an acknowledgement, which most are, would wake that one
+// for nothing.
+func (str *stream) receive(delta bool) error {
 	for {
 		var r request
 		if delta {
@@ -91,12 +95,20 @@ func (str *stream) receive(ctx context.Context, delta bool, out chan<- request) 
 			}
 			r = sotwRequest(m)
 		}
-		select {
-		case out <- r:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := str.answer(r); err != nil {
+			return err
 		}
 	}
+}
+
+// answer takes in a request and sends what is due then.
+func (str *stream) answer(r request) error {
+	str.turn.Lock()
+	defer str.turn.Unlock()
+	if err := str.take(r); err != nil {
+		return err
+	}
+	return str.sendDue()
 }
 
 // received names the client's error: what it sent may not be readable.
@@ -112,52 +124,44 @@ func (str *stream) received(err error) error {
 	return err
 }
 
-// serve owns the session: it takes in requests, waits for snapshots and sends
-// what is due.
-func (str *stream) serve(ctx context.Context, requests <-chan request) error {
+// follow sends what is due whenever a snapshot is released.
+func (str *stream) follow(ctx context.Context) error {
 	wake, cancel := str.server.source.Subscribe()
 	defer cancel()
 	open := str.server.open
 	for {
 		select {
-		case r := <-requests:
-			if err := str.take(r); err != nil {
-				return err
-			}
 		case <-wake:
 		case <-open:
 			open = nil // closed for good
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		// Whatever has come meanwhile is part of the same answer.
-		for more := true; more; {
-			select {
-			case r := <-requests:
-				if err := str.take(r); err != nil {
-					return err
-				}
-			default:
-				more = false
-			}
-		}
-		if err := str.sendDue(); err != nil {
+		str.turn.Lock()
+		err := str.sendDue()
+		str.turn.Unlock()
+		if err != nil {
 			return err
 		}
 	}
 }
 
+// take takes in a request. The turn is held.
 func (str *stream) take(r request) error {
 	v, err := str.session.request(r)
 	if v.response != nil {
 		str.settled(v)
+	}
+	if err != nil {
+		str.server.metrics.invalid.Inc()
 	}
 	str.silent.Store(0)
 	str.note(r.url)
 	return err
 }
 
-// sendDue sends every response that is due for the released snapshot.
+// sendDue sends every response that is due for the released snapshot. The turn
+// is held.
 func (str *stream) sendDue() error {
 	snapshot := str.server.source.Released()
 	if snapshot == nil || str.session.node == nil || !str.server.isOpen() {

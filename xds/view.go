@@ -21,10 +21,19 @@ type renderer struct {
 }
 
 // changes is the names that may have changed from one revision to another,
-// sorted. It is immutable.
+// sorted. It is immutable, but for what it remembers.
 type changes struct {
 	since, until uint64
 	names        []string
+	owners       map[string]*owner // of those names that only one service has
+}
+
+// owner is the one service that has a name, whoever asks, and what was rendered
+// of it: a release wakes all streams, and they ask for the same.
+type owner struct {
+	service  *shards.Service
+	port     model.Port
+	resource atomic.Pointer[Resource]
 }
 
 // view is one snapshot as one client sees it.
@@ -42,6 +51,11 @@ func (v *view) get(url, name string) *Resource {
 			return v.cluster(name, s, p)
 		}
 	case EndpointType:
+		if c := v.changedEndpoints.Load(); c != nil && c.until == v.snapshot.Revision {
+			if o := c.owners[name]; o != nil {
+				return v.owned(name, o)
+			}
+		}
 		if s, p, ok := v.service(name); ok {
 			return v.endpoints(name, s, p)
 		}
@@ -112,11 +126,16 @@ func (v *view) changed(url string, since uint64) []string {
 	if c := last.Load(); c != nil && c.since == since && c.until == until {
 		return c.names
 	}
-	c := &changes{since: since, until: until}
+	c := &changes{since: since, until: until, owners: map[string]*owner{}}
 	for s := range services {
 		if s.Definition != nil {
+			alone := url == EndpointType && v.alone(s.Key.Host)
 			for _, p := range s.Definition.Ports {
-				c.names = append(c.names, clusterName(p.Number, "", s.Key.Host))
+				name := clusterName(p.Number, "", s.Key.Host)
+				c.names = append(c.names, name)
+				if port, ok := clusterPort(s.Definition, p.Number); ok && alone {
+					c.owners[name] = &owner{service: s, port: port}
+				}
 			}
 		}
 		for _, p := range s.RemovedPorts {
@@ -129,6 +148,27 @@ func (v *view) changed(url string, since uint64) []string {
 	c.names = slices.Compact(c.names)
 	last.Store(c)
 	return c.names
+}
+
+// alone reports whether only one service has a host.
+func (v *view) alone(host string) bool {
+	n := 0
+	for range v.snapshot.Host(host) {
+		if n++; n > 1 {
+			return false
+		}
+	}
+	return n == 1
+}
+
+// owned returns the assignment of a name that has one owner.
+func (v *view) owned(name string, o *owner) *Resource {
+	if r := o.resource.Load(); r != nil {
+		return r
+	}
+	r := v.endpoints(name, o.service, o.port)
+	o.resource.Store(r)
+	return r
 }
 
 // service returns the service and port that a cluster name stands for.

@@ -162,19 +162,27 @@ func (w *watch) settle(failure string) {
 	}
 	// Nothing of a refused response counts as delivered.
 	w.failure = failure
-	for _, res := range r.resources {
-		if _, ok := w.names[res.Name]; ok {
-			w.names[res.Name] = 0
+	for _, n := range append(resourceNames(r.resources), r.removed...) {
+		if _, ok := w.names[n]; ok {
+			w.names[n] = 0
 		}
-		w.refused = append(w.refused, res.Name)
+		w.refused = append(w.refused, n)
 	}
-	w.refused = append(w.refused, r.removed...)
 	slices.Sort(w.refused)
 	w.refused = slices.Compact(w.refused)
 }
 
+// idle reports whether nothing can be due, as after most acknowledgements: it
+// saves looking.
+func (w *watch) idle(v *view) bool {
+	return w.told && w.cursor == v.snapshot.Revision && len(w.owed) == 0 && !w.full && !w.answer
+}
+
 // delta returns the next response of the delta variant; nil if nothing is due.
 func (w *watch) delta(v *view) (*response, error) {
+	if w.idle(v) {
+		return nil, nil
+	}
 	r := &response{url: w.url}
 	if w.forgotten(v) && w.wildcard {
 		// What was removed is no longer known. The client knows what it has and
@@ -299,6 +307,9 @@ func (w *watch) compareAll(r *response, v *view) {
 // sotw returns the next response of the state-of-the-world variant; nil if
 // nothing is due.
 func (w *watch) sotw(v *view) *response {
+	if w.idle(v) {
+		return nil
+	}
 	r := &response{url: w.url}
 	due, all := w.take(v), w.full
 	if !wholeState(w.url) && !w.wildcard {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
@@ -158,6 +159,14 @@ func unmarshalAssignment(t interface{ Fatalf(string, ...any) }, body []byte) *en
 	return a
 }
 
+func unmarshalCluster(t interface{ Fatalf(string, ...any) }, body []byte) *clusterv3.Cluster {
+	c := &clusterv3.Cluster{}
+	if err := proto.Unmarshal(body, c); err != nil {
+		t.Fatalf("the bytes of a cluster are none: %v", err)
+	}
+	return c
+}
+
 // slowAssignment is the assignment of a port, built as protobuf objects by the
 // rules in words: what is served, each address once, by locality.
 func slowAssignment(name string, s *state, port model.Port) *endpointv3.ClusterLoadAssignment {
@@ -166,49 +175,65 @@ func slowAssignment(name string, s *state, port model.Port) *endpointv3.ClusterL
 		return a
 	}
 	type candidate struct {
-		slice *model.Slice
-		e     model.Endpoint
-		port  uint16
+		slice         *model.Slice
+		e             model.Endpoint
+		port          uint16
+		shard, number int
 	}
-	var pods, entries []candidate
-	for _, shard := range s.shards {
+	var all []candidate
+	for i, shard := range s.shards {
 		for _, slice := range shard.Slices {
-			for _, p := range slice.Ports {
-				if p.Name != port.Name {
-					continue
+			at := slices.IndexFunc(slice.Ports, func(p model.SlicePort) bool { return p.Name == port.Name })
+			if at < 0 {
+				continue
+			}
+			for _, e := range slice.Endpoints {
+				usable := e.Flags&model.EndpointReady != 0 && e.Flags&(model.EndpointTerminating|model.EndpointMissing) == 0
+				if number := slice.Ports[at].Number; usable && !e.Addr.IsZero() && number != 0 {
+					all = append(all, candidate{slice, e, number, i, len(all)})
 				}
-				for _, e := range slice.Endpoints {
-					c := candidate{slice, e, p.Number}
-					if w := slice.Endpoints[0].Workload; w != nil && w.Identity != nil && w.Identity.Kind == model.WorkloadEntry {
-						entries = append(entries, c)
-					} else {
-						pods = append(pods, c)
-					}
-				}
-				break
 			}
 		}
 	}
-	seen := map[string]bool{}
+	network := func(c candidate) string {
+		if w := c.e.Workload; w != nil && w.Placement != nil {
+			return w.Placement.Network
+		}
+		return ""
+	}
+	who := func(c candidate) (kind model.WorkloadKind, name string) {
+		if w := c.e.Workload; w != nil {
+			if name = w.Name; w.Identity != nil {
+				kind = w.Identity.Kind
+			}
+		}
+		return kind, name
+	}
+	ranked := slices.SortedStableFunc(slices.Values(all), func(a, b candidate) int {
+		ka, na := who(a)
+		kb, nb := who(b)
+		return cmp.Or(cmp.Compare(ka, kb), cmp.Compare(a.shard, b.shard), strings.Compare(na, nb))
+	})
+	winner := map[string]int{}
+	place := func(c candidate) string { return fmt.Sprintf("%s|%d|%s", c.e.Addr, c.port, network(c)) }
+	for _, c := range ranked {
+		if _, taken := winner[place(c)]; !taken {
+			winner[place(c)] = c.number
+		}
+	}
 	groups := map[model.Locality]*endpointv3.LocalityLbEndpoints{}
-	for _, c := range append(pods, entries...) {
+	for _, c := range all {
 		e := c.e
-		if e.Flags&model.EndpointReady == 0 || e.Flags&(model.EndpointTerminating|model.EndpointMissing) != 0 || e.Addr.IsZero() || c.port == 0 {
+		if winner[place(c)] != c.number {
 			continue
 		}
-		locality, network := model.Locality(""), ""
+		locality := model.Locality("")
 		if int(e.Locality) < len(c.slice.Localities) {
 			locality = c.slice.Localities[e.Locality]
 		}
 		if w := e.Workload; w != nil && w.Placement != nil {
-			network = w.Placement.Network
 			locality = cmp.Or(w.Placement.Locality, locality)
 		}
-		at := fmt.Sprintf("%s|%d|%s", e.Addr, c.port, network)
-		if seen[at] {
-			continue
-		}
-		seen[at] = true
 		g := groups[locality]
 		if g == nil {
 			region, zone, subzone := locality.Split()

@@ -26,6 +26,7 @@ type move struct {
 // slices by two writes; in between a client must not lose the endpoint, nor may
 // it be kept once the pod went or stopped being ready. Each hold lasts equally
 // long, so the queue is in order of their ends; some of it may be over already.
+// A rotation ends them all: what the new epoch says counts.
 type moves struct {
 	due   map[move]time.Time
 	held  map[uint32][]model.Addr // the same by slice

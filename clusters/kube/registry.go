@@ -134,6 +134,9 @@ func (r *Registry) Derive(now time.Time, up model.XDSUpdater) {
 	if t == nil {
 		return
 	}
+	if !t.pending() {
+		return // most registries, in most rounds
+	}
 	t.derive(clock{now, MoveHold})
 	for _, n := range sortedNames(t.dirty.services) {
 		r.report(n, t.dirty.services[n], up)
@@ -182,7 +185,9 @@ func (r *Registry) reportSlices(row *serviceRow, up model.XDSUpdater) {
 			}
 		}
 		list = append(list, row.selected...)
-		slices.SortFunc(list, compareSlices)
+		if !slices.IsSortedFunc(list, compareSlices) {
+			slices.SortFunc(list, compareSlices)
+		}
 	}
 	had := row.shards
 	row.shards = nil

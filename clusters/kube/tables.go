@@ -235,7 +235,13 @@ func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
 		return
 	}
 	if w != nil {
-		w = t.internWorkload(w)
+		name := n.Name
+		if old != nil {
+			name = old.Name
+		} else if r.missing != nil {
+			name = r.missing.Name // the rows have it already
+		}
+		w = t.internWorkload(w, name)
 		if t.adopt != nil {
 			if a := t.adopt.pods[n.Namespace][n.Name]; a != nil && a.pod.Equal(w) {
 				w = a.pod // its interned parts are those of w
@@ -287,9 +293,11 @@ func (t *tables) dropPod(n model.NamespacedName, r *podRow) {
 	}
 }
 
-// internWorkload returns w with its labels, identity and placement shared.
-func (t *tables) internWorkload(w *model.WorkloadInstance) *model.WorkloadInstance {
+// internWorkload returns w with its labels, identity and placement shared, and
+// with its name in the copy that is there.
+func (t *tables) internWorkload(w *model.WorkloadInstance, name string) *model.WorkloadInstance {
 	c := *w
+	c.Name = name
 	c.Labels = model.PackedLabels(t.interns.labels.Intern(w.Labels.Packed()))
 	c.Identity = t.interns.identities.Intern(*w.Identity)
 	c.Placement = t.interns.placements.Intern(*w.Placement)
@@ -317,6 +325,12 @@ func (t *tables) release() {
 			t.interns.labels.Release(r.service.Selector.Packed())
 		}
 	}
+}
+
+// pending reports whether derive has something to do.
+func (t *tables) pending() bool {
+	d := &t.dirty
+	return len(d.services)+len(d.slices)+len(d.pods)+len(t.moves.due) > 0
 }
 
 // synced reports whether every kind had a complete snapshot.

@@ -26,12 +26,12 @@ function tile(c, pick) {
     c.timedOut && !c.known ? el("p", { class: "reason" }, "Given up: readiness does not wait for it.") : null,
     el("p", { class: "muted small foot" },
       "for ", age(c.since),
-      c.lastEvent ? el("span", {}, " · heard ", age(c.lastEvent), " ago") : null,
+      c.lastEvent && c.type !== "directory" ? el("span", {}, " · heard ", age(c.lastEvent), " ago") : null,
       c.epoch > 1 ? " · credential " + c.epoch : null,
       c.atSync ? " · synced in " + seconds(c.atSync.seconds) : null,
       c.known ? el("button", { type: "button", class: "link", "data-focus": "pick", "aria-label": "Show only services in cluster " + c.id, onclick: () => pick(c.id) }, "services") : null));
 }
 
 function seconds(s) {
-  return s < 1 ? Math.round(s * 1000) + " ms" : s.toFixed(1) + " s";
+  return s < 1 ? Math.round(s * 1000) + "\u00a0ms" : s.toFixed(1) + "\u00a0s";
 }

@@ -27,12 +27,12 @@ func address(s string) model.Addr {
 	return a
 }
 
-func pod(cluster model.ClusterID, namespace, name, account string, n int) *model.WorkloadInstance {
+func pod(cluster model.ClusterID, name, account string, n int) *model.WorkloadInstance {
 	zone := string(cluster) + "-1" + string(rune('a'+n%3))
 	return &model.WorkloadInstance{
 		Name: name, UID: model.ParseUID(name), State: model.Ready,
 		Labels:    model.NewLabels(map[string]string{"app": account, "version": "v1", "security.istio.io/tlsMode": "istio"}),
-		Identity:  &model.Identity{Cluster: cluster, Kind: model.Pod, Namespace: namespace, ServiceAccount: account},
+		Identity:  &model.Identity{Cluster: cluster, Kind: model.Pod, Namespace: "shop", ServiceAccount: account},
 		Placement: &model.Placement{Node: fmt.Sprintf("node-%d", n%3), Locality: model.NewLocality("eu", zone, ""), Network: "net-" + string(cluster)},
 	}
 }
@@ -87,24 +87,24 @@ func reviews() model.ServiceDelta {
 	d := define(service(east, "shop", "reviews", []model.Port{http, grpc}, "10.1.0.10"), service(west, "shop", "reviews", []model.Port{http}, "10.2.0.10", "fd00::10"))
 	d.Accounts = []string{"shop/reviews"}
 	d.Conflicts = []model.Conflict{{Field: "port http", Winner: east, Loser: west, Detail: "80/HTTP against 8000/HTTP"}}
-	moving := pod("east", "shop", "reviews-5", "reviews", 5)
-	vm := pod("east", "shop", "reviews-vm", "reviews", 6)
+	moving := pod("east", "reviews-5", "reviews", 5)
+	vm := pod("east", "reviews-vm", "reviews", 6)
 	vm.Identity = &model.Identity{Cluster: "east", Kind: model.WorkloadEntry, Namespace: "shop", ServiceAccount: "reviews"}
 	return model.ServiceDelta{Definition: d, Shards: []model.Shard{
 		{Key: east, Slices: []*model.Slice{
 			slice(east, "shop", "reviews-aaaaa",
-				model.Endpoint{Addr: address("10.1.1.1"), Workload: pod("east", "shop", "reviews-1", "reviews", 1), Flags: ready},
-				model.Endpoint{Addr: address("10.1.1.2"), Workload: pod("east", "shop", "reviews-2", "reviews", 2), Flags: ready, Weight: 3},
+				model.Endpoint{Addr: address("10.1.1.1"), Workload: pod("east", "reviews-1", "reviews", 1), Flags: ready},
+				model.Endpoint{Addr: address("10.1.1.2"), Workload: pod("east", "reviews-2", "reviews", 2), Flags: ready, Weight: 3},
 				model.Endpoint{Addr: address("10.1.1.3"), Workload: &model.WorkloadInstance{Name: "reviews-3"}, Flags: ready | model.EndpointMissing},
-				model.Endpoint{Addr: address("10.1.1.4"), Workload: pod("east", "shop", "reviews-4", "reviews", 4), Flags: 0},
+				model.Endpoint{Addr: address("10.1.1.4"), Workload: pod("east", "reviews-4", "reviews", 4), Flags: 0},
 				model.Endpoint{Addr: address("10.1.1.5"), Workload: moving, Flags: ready | model.EndpointMoving},
 			),
 			{Cluster: "east", Object: model.NamespacedName{Namespace: "shop", Name: "reviews-by-hand"}, Version: 17,
 				Ports: []model.SlicePort{{Name: "web", Number: 1}}, Endpoints: []model.Endpoint{{Addr: address("10.1.1.9"), Flags: ready}}},
 		}},
 		{Key: west, Slices: []*model.Slice{slice(west, "shop", "reviews-bbbbb",
-			model.Endpoint{Addr: address("10.2.1.1"), Workload: pod("west", "shop", "reviews-1", "reviews", 1), Flags: ready},
-			model.Endpoint{Addr: address("10.2.1.2"), Workload: pod("west", "shop", "reviews-2", "reviews", 2), Flags: model.EndpointServing | model.EndpointTerminating},
+			model.Endpoint{Addr: address("10.2.1.1"), Workload: pod("west", "reviews-1", "reviews", 1), Flags: ready},
+			model.Endpoint{Addr: address("10.2.1.2"), Workload: pod("west", "reviews-2", "reviews", 2), Flags: model.EndpointServing | model.EndpointTerminating},
 		)}},
 		{Key: vms, Slices: []*model.Slice{slice(vms, "shop", "reviews-vm",
 			model.Endpoint{Addr: address("10.1.1.1"), Workload: vm, Flags: ready})}},
@@ -115,10 +115,10 @@ func reviews() model.ServiceDelta {
 func cart() model.ServiceDelta {
 	d := define(service(west, "shop", "cart", []model.Port{http, grpc}, "10.2.0.20"))
 	d.Accounts = []string{"shop/cart"}
-	only := slice(west, "shop", "cart-1", model.Endpoint{Addr: address("10.2.2.1"), Workload: pod("west", "shop", "cart-1", "cart", 1), Flags: ready})
+	only := slice(west, "shop", "cart-1", model.Endpoint{Addr: address("10.2.2.1"), Workload: pod("west", "cart-1", "cart", 1), Flags: ready})
 	only.Ports = only.Ports[:1]
 	return model.ServiceDelta{Definition: d, Shards: []model.Shard{{Key: west, Slices: []*model.Slice{
-		only, slice(west, "shop", "cart-2", model.Endpoint{Addr: address("10.2.2.1"), Workload: pod("west", "shop", "cart-1", "cart", 1), Flags: ready}),
+		only, slice(west, "shop", "cart-2", model.Endpoint{Addr: address("10.2.2.1"), Workload: pod("west", "cart-1", "cart", 1), Flags: ready}),
 	}}}}
 }
 
@@ -136,6 +136,7 @@ func database() model.ServiceDelta {
 
 func hostile() model.ServiceDelta {
 	s := service(east, "shop", "evil", []model.Port{http}, "10.1.0.66")
+	s.Created = 0
 	s.Key.Host, s.Name = "evil<img src=x onerror=\"document.title='pwned'\">\x1b[31m", "evil"
 	return model.ServiceDelta{Definition: define(s)}
 }

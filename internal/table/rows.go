@@ -9,10 +9,17 @@ type IDs []uint32
 // Add puts id into the set and reports whether it was new.
 func (s *IDs) Add(id uint32) bool {
 	i, found := slices.BinarySearch(*s, id)
-	if !found {
-		*s = slices.Insert(*s, i, id)
+	if found {
+		return false
 	}
-	return !found
+	if n := len(*s); n == cap(*s) {
+		// Grows by little: there are many postings, and few grow often.
+		grown := make(IDs, n, n+2+n/4)
+		copy(grown, *s)
+		*s = grown
+	}
+	*s = slices.Insert(*s, i, id)
+	return true
 }
 
 // Remove takes id out of the set and reports whether it was there.

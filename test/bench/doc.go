@@ -16,6 +16,7 @@
 //
 // In the order of the files: main.go reads the flags, workload.go has what is
 // measured, plan.go runs it all, build.go builds the servers and server.go starts one, run.go measures one,
-// storm.go one whose clients all come back, process.go reads /proc, profile.go
+// storm.go one whose clients all come back, process.go and
+// machine.go read /proc, profile.go
 // fetches profiles, report.go and table.go show the results.
 package main

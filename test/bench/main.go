@@ -37,6 +37,7 @@ func bench(ctx context.Context) error {
 	variants := flag.String("protocol", "delta", "delta, sotw or both; the floor is always delta")
 	flag.IntVar(&p.repeat, "repeat", 3, "`ROUNDS`; the table shows medians")
 	flag.DurationVar(&p.settle, "settle", 4*time.Second, "how long a server must be quiet before its memory is read")
+	flag.DurationVar(&p.quiet, "quiet", 0, "how long to wait before each run, at most, for others to leave the machine idle")
 	out := flag.String("out", "", "`FILE` to add one JSON line for each run to")
 	flag.StringVar(&p.profiles, "profile", "", "`DIR` for CPU and heap profiles of tributary")
 	flag.StringVar(&p.dir, "logs", "", "`DIR` for logs of the servers (default: a temporary one)")

@@ -29,6 +29,7 @@ type plan struct {
 	protocols []string
 	repeat    int
 	settle    time.Duration
+	quiet     time.Duration // how long to wait for a quiet machine at most
 	profiles  string // folder; "" without
 	dir       string // of logs and data
 
@@ -87,6 +88,9 @@ func (p *plan) onData(ctx context.Context, group []workload) (err error) {
 						continue
 					}
 					if err := data.Restore(ctx); err != nil {
+						return err
+					}
+					if err := waitQuiet(ctx, p.quiet); err != nil {
 						return err
 					}
 					r := Result{

@@ -68,6 +68,10 @@ type Result struct {
 
 	Refused int64 `json:"refused,omitempty"` // clients that were turned away and came again
 
+	// Idle is the part of the machine's CPUs that nobody used while changes came,
+	// or clients came back. Where it is next to nothing, times say little.
+	Idle float64 `json:"machine_idle_share"`
+
 	Memory float64 `json:"memory_mb"`
 	Peak   float64 `json:"peak_memory_mb"`
 
@@ -130,6 +134,7 @@ var figures = []func(*Result) *float64{
 	func(r *Result) *float64 { return &r.StormMB },
 	func(r *Result) *float64 { return &r.Memory },
 	func(r *Result) *float64 { return &r.Peak },
+	func(r *Result) *float64 { return &r.Idle },
 }
 
 func median(values []float64) float64 {

@@ -46,6 +46,10 @@ func (m *measurement) run(ctx context.Context) error {
 	if err := m.connect(ctx); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
+	begin, err := machine()
+	if err != nil {
+		return err
+	}
 	if m.workload.Storm {
 		err = m.storm(ctx)
 	} else {
@@ -54,6 +58,11 @@ func (m *measurement) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	end, err := machine()
+	if err != nil {
+		return err
+	}
+	r.Idle = end.idleSince(begin)
 	if r.Memory, r.Peak, err = p.memory(); err != nil {
 		return err
 	}

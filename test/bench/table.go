@@ -22,6 +22,7 @@ var changeColumns = []column{
 	{"MB peak", func(r *Result) float64 { return r.Peak }},
 	{"sync s", func(r *Result) float64 { return r.SyncAll }},
 	{"sync CPU s", func(r *Result) float64 { return r.SyncCPU }},
+	{"idle", func(r *Result) float64 { return r.Idle }},
 }
 
 var stormColumns = []column{
@@ -32,6 +33,7 @@ var stormColumns = []column{
 	{"MB end", func(r *Result) float64 { return r.Memory }},
 	{"MB peak", func(r *Result) float64 { return r.Peak }},
 	{"sync s", func(r *Result) float64 { return r.SyncAll }},
+	{"idle", func(r *Result) float64 { return r.Idle }},
 }
 
 // writeTable writes the medians of all results, and each figure as a multiple

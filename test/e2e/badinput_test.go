@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"tributary/test/lab"
 	"tributary/test/proc"
@@ -25,6 +27,21 @@ func secretWith(name string, keys map[string][]byte) *corev1.Secret {
 	}
 }
 
+// edited returns a kubeconfig with a change.
+func edited(t *testing.T, kubeconfig []byte, edit func(*clientcmdapi.Config)) []byte {
+	t.Helper()
+	c, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(c)
+	b, err := clientcmd.Write(*c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // TestBadSecretsHarmNothingElse has secrets that cannot work beside one that
 // can: each is named, with what is wrong, and the rest is served.
 func TestBadSecretsHarmNothingElse(t *testing.T) {
@@ -37,14 +54,25 @@ func TestBadSecretsHarmNothingElse(t *testing.T) {
 	good.CreateReadyPod(t, "shop", "cart-1", "10.9.0.1", map[string]string{"app": "cart"}, "node-1")
 
 	const token = "not-to-be-seen-anywhere"
-	dead := strings.ReplaceAll(string(good.KubeconfigFor(token)), good.Config().Host, "https://127.0.0.1:1")
-	exec := strings.Replace(string(good.KubeconfigFor(token)), "token: "+token, "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [/tmp/never]}", 1)
+	dead := edited(t, good.KubeconfigFor(token), func(c *clientcmdapi.Config) {
+		for _, cluster := range c.Clusters {
+			cluster.Server = "https://127.0.0.1:1"
+		}
+	})
+	exec := edited(t, good.KubeconfigFor(token), func(c *clientcmdapi.Config) {
+		for _, user := range c.AuthInfos {
+			user.Token = ""
+			user.Exec = &clientcmdapi.ExecConfig{
+				APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{"/tmp/never"}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+			}
+		}
+	})
 	hub.CreateSecret(t, secretWith("mixed", map[string][]byte{
 		"good":    good.Kubeconfig(),
 		"garbage": []byte("this is: [no kubeconfig"),
-		"exec":    []byte(exec),
+		"exec":    exec,
 	}))
-	hub.CreateSecret(t, secretWith("dead", map[string][]byte{"dead": []byte(dead)}))
+	hub.CreateSecret(t, secretWith("dead", map[string][]byte{"dead": dead}))
 	hub.CreateSecret(t, secretWith("denied", map[string][]byte{"denied": good.KubeconfigFor(token)}))
 
 	dir := t.TempDir()
