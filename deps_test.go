@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"push":              "shards",
 	"xds":               "model shards",
 	"debug":             "model shards clusters xds",
+	"debug/sample":      "model shards clusters xds debug",
 	"cmd/tributary":     "model clusters clusters/kube aggregate shards push xds debug",
 }
 

@@ -20,6 +20,10 @@ type Aggregator struct {
 	services map[model.ServiceKey]*serviceRow
 	dirty    map[model.ServiceKey]struct{}
 
+	// shares holds, for each cluster that is being drained, the part of its
+	// endpoints that is served, in percent (share.go).
+	shares map[model.ClusterID]uint8
+
 	// gone holds the highest epoch of each source that was removed: what its
 	// goroutines still say on their way out is ignored (I:6 B6).
 	gone map[model.ShardKey]uint64
@@ -40,6 +44,7 @@ func New(config model.ClusterID, create func(source model.ShardKey) Registry) *A
 		cross:      newCrossRegister(),
 		services:   map[model.ServiceKey]*serviceRow{},
 		dirty:      map[model.ServiceKey]struct{}{},
+		shares:     map[model.ClusterID]uint8{},
 		gone:       map[model.ShardKey]uint64{},
 	}
 }
@@ -55,6 +60,8 @@ func (a *Aggregator) Round(now time.Time, batches []model.Batch) model.Delta {
 		}
 		if b.Removed {
 			a.remove(now, b, &delta)
+		} else if b.Share != 0 {
+			a.share(b)
 		} else if r := a.registry(b); r != nil {
 			r.Apply(b)
 		}
@@ -119,6 +126,9 @@ func (a *Aggregator) remove(now time.Time, b *model.Batch, delta *model.Delta) {
 		a.order = slices.Delete(a.order, i, i+1)
 	}
 	delete(a.registries, b.Source)
+	if b.Source.Provider == model.Kubernetes {
+		a.setShare(b.Source.Cluster, whole)
+	}
 	if !slices.Contains(delta.Gone, b.Source) {
 		delta.Gone = append(delta.Gone, b.Source)
 	}

@@ -13,7 +13,8 @@ import (
 // or service.
 func (a *Aggregator) derive(key model.ServiceKey) (model.ServiceDelta, bool) {
 	row := a.services[key]
-	definition, shards := deriveService(key, a.config, row)
+	definition, shards := deriveService(key, a.config, a.shares, row)
+	row.redefined = false
 	if len(row.definitions) == 0 && len(row.slices) == 0 {
 		delete(a.services, key)
 	}
@@ -33,9 +34,8 @@ func (a *Aggregator) derive(key model.ServiceKey) (model.ServiceDelta, bool) {
 
 // deriveService is the rule itself, a pure function of the reports. A service
 // that no registry defines is not published, even if there are endpoints.
-func deriveService(key model.ServiceKey, config model.ClusterID, row *serviceRow) (*model.Definition, []model.Shard) {
-	definition := merge(key, config, row.definitions)
-	if definition == nil {
+func deriveService(key model.ServiceKey, config model.ClusterID, shares map[model.ClusterID]uint8, row *serviceRow) (*model.Definition, []model.Shard) {
+	if len(row.definitions) == 0 {
 		return nil, nil
 	}
 	var shards []model.Shard
@@ -54,7 +54,16 @@ func deriveService(key model.ServiceKey, config model.ClusterID, row *serviceRow
 			}
 		}
 	}
-	definition.Accounts = accounts
+	definition := row.definition
+	if row.redefined || definition == nil || !slices.Equal(definition.Accounts, accounts) {
+		definition = merge(key, config, row.definitions)
+		definition.Accounts = accounts
+	} // else a merge would find the same
+	for i := range shards {
+		if share, draining := shares[shards[i].Key.Cluster]; draining {
+			shards[i].Slices = drained(key, shards[i].Slices, share)
+		}
+	}
 	return definition, shards
 }
 

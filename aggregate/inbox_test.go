@@ -147,7 +147,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var core *aggregate.Aggregator
 		core = aggregate.New("a", func(key model.ShardKey) aggregate.Registry {
-			return kube.NewRegistry(key.Cluster, core.WorkloadEntries)
+			return kube.NewRegistry(key.Cluster, kube.Rules{}, core.WorkloadEntries)
 		})
 		in, out := aggregate.NewInbox(100), make(sink, 10)
 		ctx, cancel := context.WithCancel(t.Context())

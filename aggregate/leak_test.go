@@ -124,3 +124,38 @@ func TestRemovedIsNotHeard(t *testing.T) {
 	}
 	f.settle(t)
 }
+
+// TestRotationAfterAChangeThatWasUndone: the rows of two epochs mean the same but
+// point to different instances of a pod; a change after the rotation must still
+// reach the slices.
+func TestRotationAfterAChangeThatWasUndone(t *testing.T) {
+	f := newFleet(t)
+	said := map[model.Kind]model.Batch{}
+	for _, k := range kindsOf(moveSource) {
+		b := f.batch(moveSource, k, 2)
+		b.SnapshotStart, b.SnapshotEnd = true, true
+		for _, row := range f.said(moveSource, k) {
+			f.add(&b, f.again(row))
+		}
+		said[k] = b
+	}
+	changed := func(label string) *model.WorkloadInstance {
+		p := webPod("p1", 1, model.Ready)
+		p.Labels = model.NewLabels(map[string]string{"app": label})
+		return p
+	}
+	f.round(t, said[model.KindPod])
+	f.say(changed("other"))
+	f.say(changed("web"))
+	f.round(t, said[model.KindEndpointSlice])
+	if d := f.round(t, said[model.KindService]); len(d.Services) > 0 {
+		t.Fatalf("the same under another epoch: %+v", d)
+	}
+	f.epochs[moveSource] = 2
+	f.settle(t)
+	f.say(changed("third"))
+	f.settle(t)
+	f.say(gone{model.KindPod, "p1"})
+	f.settle(t)
+	f.want("p1 went", 2, 3)
+}

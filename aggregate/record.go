@@ -12,6 +12,7 @@ import (
 type serviceRow struct {
 	definitions []definitionRow // sorted by owner
 	slices      []slicesRow     // sorted by shard, then owner
+	redefined   bool            // definitions were written since derive
 
 	definition *model.Definition
 	shards     []model.Shard
@@ -60,6 +61,7 @@ func (r recorder) SvcUpdate(key model.ServiceKey, svc *model.Service) {
 	if row == nil {
 		return
 	}
+	row.redefined = true
 	i, found := slices.BinarySearchFunc(row.definitions, r.owner, func(d definitionRow, k model.ShardKey) int { return d.owner.Compare(k) })
 	switch {
 	case svc == nil && found:

@@ -182,6 +182,7 @@ func TestEventsEndAndStartAgain(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	base, _, stop := serve(t)
 	resp, next := listen(t.Context(), t, base)
+	defer resp.Body.Close()
 	next()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {

@@ -31,6 +31,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "this server does not answer for the host in the request; use the address that it listens on", http.StatusMisdirectedRequest)
 			return
 		}
+		if r.ContentLength != 0 {
+			h.Set("Connection", "close") // so that nobody waits for the rest of it
+			http.Error(w, "a request has no body here", http.StatusBadRequest)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -29,6 +29,16 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+func TestBody(t *testing.T) {
+	s, _ := newServer(t)
+	r := httptest.NewRequest(http.MethodGet, "http://localhost/healthz", strings.NewReader("x"))
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if w.Code != http.StatusBadRequest || w.Header().Get("Connection") != "close" {
+		t.Errorf("a GET with a body: %d %v", w.Code, w.Header())
+	}
+}
+
 func TestHosts(t *testing.T) {
 	for _, c := range []struct {
 		address, host string

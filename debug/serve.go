@@ -11,7 +11,7 @@ import (
 // Bounds of a client. A response of any size may be written, but each part of
 // it within writeTimeout; a stream of events has its own clock.
 const (
-	readTimeout    = 10 * time.Second
+	headerTimeout  = 10 * time.Second
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = 60 * time.Second
 	drainTimeout   = 5 * time.Second
@@ -24,8 +24,10 @@ const (
 // finish, for a short time, and returns after all of its goroutines.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.hosts.Store(newHosts(s.sources.Address, l.Addr()))
+	// There is no ReadTimeout: it would end the context of a stream of events or
+	// a profile that runs for longer. No request with a body gets past guard.
 	srv := &http.Server{
-		Handler: s, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: s, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
@@ -44,10 +46,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.handlers.Wait()
 	s.hub.wait()
-	if ctx.Err() != nil {
-		return nil // it was asked to end
+	if ctx.Err() == nil {
+		return fmt.Errorf("serving HTTP on %s: %w", l.Addr(), err)
 	}
-	return fmt.Errorf("serving HTTP on %s: %w", l.Addr(), err)
+	return nil // it was asked to end
 }
 
 // extend gives a handler that writes in parts the full time for the next part.

@@ -27,6 +27,9 @@ type KindHealth struct {
 	Trouble Trouble
 	Detail  string
 	Since   time.Time
+	// Remark tells what is missing without being a trouble: a kind that a source
+	// may be without and is not allowed to read.
+	Remark string
 	// LastEvent is when something was heard last: a page, an event, a bookmark.
 	LastEvent time.Time
 	// Version is the newest resourceVersion heard; "" if the source has none.
@@ -51,6 +54,16 @@ func (h *SourceHealth) Worst() (Kind, *KindHealth) {
 		}
 	}
 	return worst, &h.Kinds[worst]
+}
+
+// Remarks lists the remarks of all kinds.
+func (h *SourceHealth) Remarks() (remarks []string) {
+	for k := range Kinds {
+		if r := h.Kinds[k].Remark; r != "" {
+			remarks = append(remarks, r)
+		}
+	}
+	return remarks
 }
 
 // Answered reports whether any kind was answered.

@@ -71,8 +71,13 @@ type Service struct {
 	Version    uint64   // resourceVersion of the object; no part of the meaning
 	Ports      []Port   // sorted by number, then name
 	VIPs       []Addr   // cluster IPs, the primary one first
+	External   []Addr   // addresses outside the cluster that lead to it as well
 	Resolution Resolution
+	AliasOf    string // host that an Alias stands for; "" if it names none
 	Selector   Labels // which workloads it selects; empty if none by label
+	Visibility Visibility
+	NodeLocal  bool // each client is to use endpoints on its own node only
+	DualStack  bool // it is offered over both IPv4 and IPv6
 }
 
 // Equal reports whether s and o mean the same. Version is left out: an object
@@ -82,13 +87,16 @@ func (s *Service) Equal(o *Service) bool {
 		return true
 	}
 	return s != nil && o != nil && s.Key == o.Key && s.Registry == o.Registry && s.Name == o.Name && s.Created == o.Created &&
-		slices.Equal(s.Ports, o.Ports) && slices.Equal(s.VIPs, o.VIPs) && s.Resolution == o.Resolution && s.Selector == o.Selector
+		slices.Equal(s.Ports, o.Ports) && slices.Equal(s.VIPs, o.VIPs) && slices.Equal(s.External, o.External) &&
+		s.Resolution == o.Resolution && s.AliasOf == o.AliasOf && s.Selector == o.Selector && s.Visibility == o.Visibility &&
+		s.NodeLocal == o.NodeLocal && s.DualStack == o.DualStack
 }
 
 // ClusterVIPs is the addresses of a service in one cluster.
 type ClusterVIPs struct {
-	Cluster ClusterID
-	VIPs    []Addr
+	Cluster  ClusterID
+	VIPs     []Addr
+	External []Addr
 }
 
 // Conflict is a disagreement between two definitions of one service, and who
@@ -122,9 +130,25 @@ func (d *Definition) Equal(o *Definition) bool {
 	return d != nil && o != nil && d.Key == o.Key && d.Winner.Equal(o.Winner) && d.Resolution == o.Resolution &&
 		slices.Equal(d.Ports, o.Ports) && slices.Equal(d.Accounts, o.Accounts) && slices.Equal(d.Conflicts, o.Conflicts) &&
 		slices.EqualFunc(d.VIPs, o.VIPs, func(a, b ClusterVIPs) bool {
-			return a.Cluster == b.Cluster && slices.Equal(a.VIPs, b.VIPs)
+			return a.Cluster == b.Cluster && slices.Equal(a.VIPs, b.VIPs) && slices.Equal(a.External, b.External)
 		}) &&
 		slices.EqualFunc(d.Sources, o.Sources, (*Service).Equal)
+}
+
+// Visibility tells to whom the service is shown.
+func (d *Definition) Visibility() Visibility { return d.Winner.Visibility }
+
+// AliasOf returns the host that the service is another name of; "" if it is no
+// alias. That host may be an alias itself, of anything.
+func (d *Definition) AliasOf() string { return d.Winner.AliasOf }
+
+// NodeLocal reports whether clients use endpoints on their own node only.
+func (d *Definition) NodeLocal() bool { return d.Winner.NodeLocal }
+
+// DualStack reports whether the service is offered over IPv4 and IPv6 in a
+// cluster.
+func (d *Definition) DualStack(cluster ClusterID) bool {
+	return slices.ContainsFunc(d.Sources, func(s *Service) bool { return s.Registry.Cluster == cluster && s.DualStack })
 }
 
 // Port returns the port with that number.

@@ -69,11 +69,17 @@ const (
 	// EndpointMoving: the slice dropped it a moment ago while its pod is still
 	// ready; it stays until another slice takes it over or the hold ends.
 	EndpointMoving
+	// EndpointFinished: the workload ended for good, and its address may be
+	// another one's by now, whatever the slice still says.
+	EndpointFinished
+	// EndpointDrained: its cluster is being drained, and this part of it gets
+	// nothing new.
+	EndpointDrained
 )
 
 // Served reports whether the endpoint may get new requests.
 func (f EndpointFlags) Served() bool {
-	return f&(EndpointReady|EndpointTerminating|EndpointMissing) == EndpointReady
+	return f&(EndpointReady|EndpointTerminating|EndpointMissing|EndpointFinished|EndpointDrained) == EndpointReady
 }
 
 // Equal reports whether s and o mean the same, wherever their workloads are

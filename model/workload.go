@@ -65,6 +65,18 @@ type Placement struct {
 	Network  string
 }
 
+// Or is the one rule of precedence for where a workload is: what it says itself
+// comes first, then its node for the locality and its cluster for the network.
+func (p Placement) Or(node Locality, network string) Placement {
+	if p.Locality == "" {
+		p.Locality = node
+	}
+	if p.Network == "" {
+		p.Network = network
+	}
+	return p
+}
+
 // Locality is where an endpoint is, as text "region/zone/subzone"; trailing
 // empty parts are left out. "" means unknown.
 type Locality string

@@ -46,6 +46,10 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if raw, ok := v.(*sotwMessage); ok {
+		*raw = data.Materialize()
+		return nil
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("decoding a message of type %T", v)

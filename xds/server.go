@@ -78,7 +78,9 @@ func NewServer(o Options) *Server {
 		grpc.MaxRecvMsgSize(o.Limits.MessageBytes),
 		grpc.MaxConcurrentStreams(1000), // of one connection
 		grpc.SharedWriteBuffer(true),
-		grpc.ReadBufferSize(4<<10),
+		// Without TLS it is taken from a pool only while there is something to read.
+		// An acknowledgement in the state-of-the-world variant is this long.
+		grpc.ReadBufferSize(16<<10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second,
 			MaxConnectionAge: o.Limits.ConnectionAge, MaxConnectionAgeGrace: 10 * time.Second,

@@ -150,14 +150,15 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
+			println(stacks())
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
 }
 
-// peer is a client that does all that it should. It is what every server must
+// friend is a client that does all that it should. It is what every server must
 // keep serving, whatever others do.
-type peer struct {
+type friend struct {
 	t    *testing.T
 	send func(url string, names []string, nonce string) error
 
@@ -168,11 +169,11 @@ type peer struct {
 	err       error
 }
 
-// connect runs a peer of either variant that wants all clusters and the given
+// connect runs a friend of either variant that wants all clusters and the given
 // endpoint names.
-func (r *rig) connect(delta bool, names ...string) *peer {
+func (r *rig) connect(delta bool, names ...string) *friend {
 	r.t.Helper()
-	p := &peer{t: r.t, changed: make(chan struct{}), have: map[string]map[string][]byte{}, responses: map[string]int{}}
+	p := &friend{t: r.t, changed: make(chan struct{}), have: map[string]map[string][]byte{}, responses: map[string]int{}}
 	client := discoveryv3.NewAggregatedDiscoveryServiceClient(r.dial())
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -263,7 +264,7 @@ func (r *rig) connect(delta bool, names ...string) *peer {
 	return p
 }
 
-func (p *peer) note(url string, f func(map[string][]byte)) {
+func (p *friend) note(url string, f func(map[string][]byte)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.have[url] == nil {
@@ -275,8 +276,8 @@ func (p *peer) note(url string, f func(map[string][]byte)) {
 	p.changed = make(chan struct{})
 }
 
-// wait waits until cond is true of what the peer has; p.mu is held for cond.
-func (p *peer) wait(what string, cond func() bool) {
+// wait waits until cond is true of what the friend has; p.mu is held for cond.
+func (p *friend) wait(what string, cond func() bool) {
 	p.t.Helper()
 	for end := time.After(patience); ; {
 		p.mu.Lock()
@@ -296,12 +297,12 @@ func (p *peer) wait(what string, cond func() bool) {
 	}
 }
 
-func (p *peer) waitCluster(name string) {
+func (p *friend) waitCluster(name string) {
 	p.t.Helper()
 	p.wait("cluster "+name, func() bool { return p.have[ClusterType][longName(name)] != nil })
 }
 
-func (p *peer) waitEndpoints(name string, want ...string) {
+func (p *friend) waitEndpoints(name string, want ...string) {
 	p.t.Helper()
 	p.wait(fmt.Sprint("endpoints ", want, " of ", name), func() bool {
 		body := p.have[EndpointType][longName(name)]
@@ -320,7 +321,7 @@ func TestServerEndToEnd(t *testing.T) {
 			w.defineHTTP(key("a"), 80)
 			w.place(key("a"), "10.0.0.1")
 		}})
-		peers := []*peer{}
+		peers := []*friend{}
 		for range 3 {
 			peers = append(peers, r.connect(delta, longName("a:80"), longName("b:80")))
 		}
@@ -405,7 +406,7 @@ func TestOneAggregatedPush(t *testing.T) {
 			}
 		}})
 		names := []string{longName("a:80"), longName("b:80"), longName("c:80"), longName("d:80")}
-		peers := []*peer{r.connect(delta, names...), r.connect(delta, names...)}
+		peers := []*friend{r.connect(delta, names...), r.connect(delta, names...)}
 		for _, p := range peers {
 			p.waitEndpoints("c:80", "10.0.0.1")
 			p.waitEndpoints("d:80")
@@ -443,7 +444,10 @@ func TestOneAggregatedPush(t *testing.T) {
 				protocol := []model.Protocol{model.GRPC, model.HTTP}[round%2]
 				w.define(key("c"), model.ClientSideLB, model.Port{Name: portName(80), Number: 80, Protocol: protocol})
 			})
-			r.change(func(w *world) { w.defineHTTP(key("d"), []uint16{80, 90, 91, 92}[:2+round]...); w.place(key("d"), last(4)) })
+			r.change(func(w *world) {
+				w.defineHTTP(key("d"), []uint16{80, 90, 91, 92}[:2+round]...)
+				w.place(key("d"), last(4))
+			})
 			for i, p := range peers {
 				p.waitEndpoints("a:80", last(1), last(2), last(3))
 				p.waitEndpoints("b:80", last(2))

@@ -32,7 +32,10 @@ type request struct {
 	failure string // the client refused the response with that nonce
 	refused bool
 
-	names []string // state of the world
+	// State of the world.
+	names    []string
+	digest   uint64 // of names; 0 if it is not known
+	repeated bool   // the names are those of the watch, and left out
 
 	subscribe, unsubscribe []string // delta
 	initial                map[string]string
@@ -164,9 +167,10 @@ func (s *session) subscribeSotw(w *watch, r request, first bool) bool {
 	case r.nonce != w.sent:
 		return false
 	}
-	if w.legacy && len(r.names) == 0 {
+	if r.repeated || w.legacy && len(r.names) == 0 {
 		return true
 	}
+	w.digest = r.digest
 	if w.replaceNames(r.names) && wholeState(w.url) {
 		w.answer = true
 	}

@@ -81,30 +81,32 @@ func (s *Server) run(st grpc.ServerStream, delta bool) error {
 // for nothing.
 func (str *stream) receive(delta bool) error {
 	for {
-		var r request
+		var m any
+		var decode func() (request, error)
 		if delta {
-			m := new(discoveryv3.DeltaDiscoveryRequest)
-			if err := str.grpc.RecvMsg(m); err != nil {
-				return str.received(err)
-			}
-			r = deltaRequest(m)
+			d := new(discoveryv3.DeltaDiscoveryRequest)
+			m, decode = d, func() (request, error) { return deltaRequest(d), nil }
 		} else {
-			m := new(discoveryv3.DiscoveryRequest)
-			if err := str.grpc.RecvMsg(m); err != nil {
-				return str.received(err)
-			}
-			r = sotwRequest(m)
+			s := new(sotwMessage)
+			m, decode = s, func() (request, error) { return s.request(str.session) }
 		}
-		if err := str.answer(r); err != nil {
+		if err := str.grpc.RecvMsg(m); err != nil {
+			return str.received(err)
+		}
+		if err := str.answer(decode); err != nil {
 			return err
 		}
 	}
 }
 
 // answer takes in a request and sends what is due then.
-func (str *stream) answer(r request) error {
+func (str *stream) answer(decode func() (request, error)) error {
 	str.turn.Lock()
 	defer str.turn.Unlock()
+	r, err := decode()
+	if err != nil {
+		return str.received(status.Error(codes.Internal, err.Error()))
+	}
 	if err := str.take(r); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type watch struct {
 	legacy   bool                // wildcard by asking for no names
 	names    map[string]uint64   // explicit subscriptions: hash last given
 	owed     map[string]struct{} // to be answered even if unchanged; nil if none
+	digest   uint64              // of the names of the last state-of-the-world request
 	told     bool                // there was a response or nothing to say: cursor counts
 	cursor   uint64              // revision up to which the client was told
 	full     bool                // everything is still to be compared

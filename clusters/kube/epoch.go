@@ -19,7 +19,7 @@ func (r *Registry) stage(b *model.Batch) {
 		if r.staged != nil {
 			r.staged.release()
 		}
-		r.staged = newTables(r.shard.Cluster, b.Epoch, r.interns)
+		r.staged = newTables(r.shard.Cluster, b.Epoch, r.interns, &r.rules)
 		r.staged.adopt = r.tables
 	}
 	r.staged.apply(b)
@@ -37,7 +37,7 @@ func (r *Registry) Close() {
 		r.staged.release()
 		r.staged = nil
 	}
-	closed := newTables(r.shard.Cluster, math.MaxUint64, r.interns)
+	closed := newTables(r.shard.Cluster, math.MaxUint64, r.interns, &r.rules)
 	if r.tables != nil {
 		r.exchange(closed)
 	}
@@ -52,7 +52,7 @@ func (r *Registry) exchange(next *tables) {
 	for n, id := range next.sliceIDs {
 		if oldID, ok := old.sliceIDs[n]; ok {
 			a, b := old.slices.Get(oldID), next.slices.Get(id)
-			if a.service == b.service && a.slice.Equal(b.slice) {
+			if a.service == b.service && interchangeable(a.slice, b.slice) {
 				b.slice = a.slice
 			}
 		}
@@ -65,7 +65,7 @@ func (r *Registry) exchange(next *tables) {
 		}
 		row := next.serviceRow(n)
 		row.key, row.shards, row.selected = was.key, was.shards, was.selected
-		if !was.service.Equal(row.service) {
+		if !was.service.Equal(row.service) || old.shows(n.Namespace) != next.shows(n.Namespace) {
 			next.dirty.services[n] |= dirtyDefinition
 		}
 		if !slices.Equal(old.slicesOf(was), next.slicesOf(row)) {
@@ -80,13 +80,22 @@ func (r *Registry) exchange(next *tables) {
 	r.tables, r.reported = next, false
 	for _, ns := range sortedUnion(old.pods, next.pods) {
 		for _, name := range sortedUnion(old.pods[ns], next.pods[ns]) {
-			if was, is := old.pod(ns, name), next.pod(ns, name); !was.Equal(is) {
+			if was, is := old.shownPod(ns, name), next.shownPod(ns, name); !was.Equal(is) {
 				r.announce(was, is)
 			}
 		}
 	}
 	next.onPod = r.announce
 	old.release()
+}
+
+// interchangeable reports whether row a of an epoch may stand for row b of
+// another: they mean the same and point to the same pods. Pods find their
+// endpoints by pointer, so an equal one does not do.
+func interchangeable(a, b *model.Slice) bool {
+	return a.Equal(b) && slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y model.Endpoint) bool {
+		return x.Workload == y.Workload || x.Flags&model.EndpointMissing != 0
+	})
 }
 
 // slicesOf returns the slices of a service, sorted by object.
@@ -99,14 +108,15 @@ func (t *tables) slicesOf(row *serviceRow) []*model.Slice {
 	return list
 }
 
-func (t *tables) pod(namespace, name string) *model.WorkloadInstance {
-	if r := t.pods[namespace][name]; r != nil {
+// shownPod returns a pod that is announced; nil if there is none.
+func (t *tables) shownPod(namespace, name string) *model.WorkloadInstance {
+	if r := t.pods[namespace][name]; r != nil && t.shows(namespace) {
 		return r.pod
 	}
 	return nil
 }
 
-func sortedUnion[V any](a, b map[string]V) []string {
+func sortedUnion[V, W any](a map[string]V, b map[string]W) []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -13,7 +13,11 @@ func Sizes(r *Registry) map[string]int {
 		n["services"] += len(t.services)
 		n["slices"] += t.slices.Len()
 		n["slice ids"] += len(t.sliceIDs)
-		n["namespaces"] += len(t.pods)
+		n["namespaces"] += len(t.pods) + len(t.namespaces) + len(t.inNamespace)
+		n["nodes"] += len(t.nodes)
+		for _, r := range t.nodes {
+			n["pods on nodes"] += len(r.pods)
+		}
 		for _, pods := range t.pods {
 			n["pods"] += len(pods)
 			for _, p := range pods {

@@ -67,7 +67,9 @@ func (t *tables) rejoinPods() {
 func joinPod(e *model.Endpoint, r *podRow, name string, uid model.UID) {
 	if r.pod != nil && (e.Flags&model.EndpointAnyUID != 0 || r.pod.UID == uid) {
 		e.Workload = r.pod
-		e.Flags &^= model.EndpointMissing
+		if e.Flags &^= ofPod; r.pod.State&model.Finished != 0 {
+			e.Flags |= model.EndpointFinished
+		}
 		return
 	}
 	if e.Flags&model.EndpointAnyUID != 0 {
@@ -79,8 +81,11 @@ func joinPod(e *model.Endpoint, r *podRow, name string, uid model.UID) {
 		}
 		e.Workload = r.missing
 	}
-	e.Flags |= model.EndpointMissing
+	e.Flags = e.Flags&^ofPod | model.EndpointMissing
 }
+
+// ofPod are the flags that follow from the pod.
+const ofPod = model.EndpointMissing | model.EndpointFinished
 
 // joinSlice makes the row of slice n from its input; nil deletes it. Endpoints
 // that are as before keep their rows, so the cost is in what changed.
@@ -173,7 +178,7 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 			// The row refers to the same incarnation of the same pod, and
 			// rejoinPods has brought it up to date.
 			joined.Workload = was.Workload
-			joined.Flags |= was.Flags & model.EndpointMissing
+			joined.Flags |= was.Flags & ofPod
 		default:
 			if was != nil && was.Workload != nil {
 				gone = append(gone, was)
@@ -305,8 +310,7 @@ func (t *tables) unlinkService(namespace, name string, id uint32) {
 func (t *tables) serviceRow(n model.NamespacedName) *serviceRow {
 	r := t.services[n]
 	if r == nil {
-		r = &serviceRow{}
-		t.services[n] = r
+		r = t.addService(n)
 	}
 	return r
 }

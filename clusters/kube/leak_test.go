@@ -58,7 +58,7 @@ func randomBatch(rnd *rand.Rand, epoch uint64) model.Batch {
 func TestNothingIsLeft(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		r := kube.NewRegistry("a", noEntries)
+		r := kube.NewRegistry("a", kube.Rules{}, noEntries)
 		now, epoch := time.Unix(0, 0), uint64(1)
 		for range 400 {
 			if rnd.IntN(10) == 0 {
@@ -93,7 +93,7 @@ func TestNothingIsLeft(t *testing.T) {
 // TestThousandRotations: rotations leave a registry as large as it was.
 func TestThousandRotations(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
-	r := kube.NewRegistry("a", noEntries)
+	r := kube.NewRegistry("a", kube.Rules{}, noEntries)
 	var said []model.Batch
 	for range 60 {
 		b := randomBatch(rnd, 0)

@@ -20,6 +20,7 @@ const MoveHold = 100 * time.Millisecond
 // goroutines that watch the cluster (Watch) send it batches through the core.
 type Registry struct {
 	shard   model.ShardKey
+	rules   Rules
 	interns *interns
 	tables  *tables // of the epoch in force; nil before the first batch
 	staged  *tables // of a newer epoch that is not complete yet; nil if none
@@ -35,8 +36,12 @@ type Registry struct {
 
 // NewRegistry returns the registry of a cluster. workloads lists the
 // WorkloadEntries of a namespace that all clusters know.
-func NewRegistry(cluster model.ClusterID, workloads func(namespace string) iter.Seq[*model.WorkloadInstance]) *Registry {
+func NewRegistry(cluster model.ClusterID, rules Rules, workloads func(namespace string) iter.Seq[*model.WorkloadInstance]) *Registry {
+	if rules.SystemNamespace == "" {
+		rules.SystemNamespace = DefaultSystemNamespace
+	}
 	return &Registry{
+		rules:     rules,
 		shard:     model.ShardKey{Provider: model.Kubernetes, Cluster: cluster},
 		interns:   &interns{},
 		workloads: workloads,
@@ -95,10 +100,10 @@ func (r *Registry) WorkloadInstanceHandler(old, new *model.WorkloadInstance) {
 	}
 }
 
-// Workloads yields the pods of a namespace by name.
+// Workloads yields the pods of a namespace by name, if it is selected.
 func (r *Registry) Workloads(namespace string) iter.Seq[*model.WorkloadInstance] {
 	return func(yield func(*model.WorkloadInstance) bool) {
-		if r.tables == nil {
+		if r.tables == nil || !r.tables.shows(namespace) {
 			return
 		}
 		pods := r.tables.pods[namespace]
@@ -114,7 +119,7 @@ func (r *Registry) Workloads(namespace string) iter.Seq[*model.WorkloadInstance]
 // says is ignored; what a newer one says is staged until it is complete.
 func (r *Registry) Apply(b *model.Batch) {
 	if r.tables == nil {
-		r.tables = newTables(r.shard.Cluster, b.Epoch, r.interns)
+		r.tables = newTables(r.shard.Cluster, b.Epoch, r.interns, &r.rules)
 		r.tables.onPod = r.announce
 	}
 	switch {
@@ -150,35 +155,39 @@ func (r *Registry) report(n model.NamespacedName, what dirtyService, up model.XD
 	if row == nil {
 		return
 	}
-	if row.service != nil {
-		row.key = row.service.Key
+	service := row.service
+	if !r.tables.shows(n.Namespace) {
+		service = nil // as if it were not there
+	}
+	if service != nil {
+		row.key = service.Key
 	}
 	if what&dirtyDefinition != 0 {
-		r.noteSelector(n, row.service)
+		r.noteSelector(n, service)
 		if row.key.Host != "" {
-			up.SvcUpdate(row.key, row.service)
+			up.SvcUpdate(row.key, service)
 		}
 	}
 	if what&(dirtyDefinition|dirtySelection) != 0 {
-		row.selected = r.selectWorkloads(row.service)
+		row.selected = r.selectWorkloads(service)
 	}
 	if row.key.Host != "" {
-		r.reportSlices(row, up)
+		r.reportSlices(row, service, up)
 	}
-	if row.service == nil {
+	if service == nil {
 		row.key = model.ServiceKey{}
-		if len(row.slices) == 0 {
-			delete(r.tables.services, n)
-		}
+	}
+	if row.service == nil && len(row.slices) == 0 {
+		r.tables.dropService(n)
 	}
 }
 
 // reportSlices reports the slices of a service for each cluster that has some,
 // and an empty list for each that had some. Without a Service there are none:
 // slices alone do not offer a service in a cluster.
-func (r *Registry) reportSlices(row *serviceRow, up model.XDSUpdater) {
+func (r *Registry) reportSlices(row *serviceRow, service *model.Service, up model.XDSUpdater) {
 	var list []*model.Slice
-	if row.service != nil {
+	if service != nil {
 		for _, id := range row.slices {
 			if s := r.tables.slices.Get(id).slice; len(s.Endpoints) > 0 {
 				list = append(list, s)

@@ -9,8 +9,8 @@ import (
 	"tributary/model"
 )
 
-// tables is what one epoch of a cluster has said: three inputs and the
-// postings that join them. A slice row is stored joined to its pods, and its
+// tables is what one epoch of a cluster has said: its inputs and the postings
+// that join them. A slice row is stored joined to its pods, and its
 // input can be read back from it, so endpoints are held once.
 type tables struct {
 	epoch    uint64
@@ -20,6 +20,12 @@ type tables struct {
 	slices   table.Rows[sliceRow]
 	sliceIDs map[model.NamespacedName]uint32
 	pods     map[string]map[string]*podRow // namespace, name
+
+	rules       *Rules
+	nodes       map[string]*nodeRow
+	namespaces  map[string]*namespaceRow
+	inNamespace map[string]map[string]struct{} // services of each, if namespaces are selected
+	network     string                         // of pods that name none
 
 	// generation counts the snapshots of a kind; a row that a snapshot has not
 	// named by its end has an older one and goes.
@@ -78,6 +84,7 @@ type podRow struct {
 	missing    *model.WorkloadInstance // stands for it in rows while it is not known
 	slices     table.IDs               // slices with an endpoint that refers to it
 	generation uint32
+	at         uint32 // see placement.go
 }
 
 // dirty is what the batches of a round touched, for derive.
@@ -103,12 +110,13 @@ const (
 	dirtyDefinition                          // all of it
 )
 
-func newTables(cluster model.ClusterID, epoch uint64, in *interns) *tables {
+func newTables(cluster model.ClusterID, epoch uint64, in *interns, rules *Rules) *tables {
 	return &tables{
-		epoch: epoch, cluster: cluster, interns: in, seed: maphash.MakeSeed(),
+		epoch: epoch, cluster: cluster, interns: in, rules: rules, seed: maphash.MakeSeed(),
 		services: map[model.NamespacedName]*serviceRow{},
 		sliceIDs: map[model.NamespacedName]uint32{},
 		pods:     map[string]map[string]*podRow{},
+		nodes:    map[string]*nodeRow{}, namespaces: map[string]*namespaceRow{}, inNamespace: map[string]map[string]struct{}{},
 		dirty: dirty{
 			services: map[model.NamespacedName]dirtyService{},
 			pods:     map[*podRow]podChange{},
@@ -138,12 +146,21 @@ func (t *tables) apply(b *model.Batch) {
 	for _, w := range b.Workloads {
 		t.setPod(model.NamespacedName{Namespace: w.Identity.Namespace, Name: w.Name}, w)
 	}
+	for _, n := range b.Nodes {
+		t.setNode(n.Name, n)
+	}
+	for _, n := range b.Namespaces {
+		t.setNamespace(n.Name, n)
+	}
 	for _, n := range b.Deletes {
 		t.delete(b.Kind, n)
 	}
 	if b.SnapshotEnd {
 		t.sweep(b.Kind)
-		t.complete[b.Kind] = true
+		first := !t.complete[b.Kind]
+		if t.complete[b.Kind] = true; first && b.Kind == model.KindNamespace {
+			t.revealAll()
+		}
 	}
 }
 
@@ -157,6 +174,10 @@ func (t *tables) delete(kind model.Kind, n model.NamespacedName) {
 		}
 	case model.KindPod:
 		t.setPod(n, nil)
+	case model.KindNode:
+		t.setNode(n.Name, nil)
+	case model.KindNamespace:
+		t.setNamespace(n.Name, nil)
 	}
 }
 
@@ -185,6 +206,18 @@ func (t *tables) sweep(kind model.Kind) {
 				}
 			}
 		}
+	case model.KindNode:
+		for name, r := range t.nodes {
+			if r.known && r.generation != now {
+				unnamed = append(unnamed, model.NamespacedName{Name: name})
+			}
+		}
+	case model.KindNamespace:
+		for name, r := range t.namespaces {
+			if r.generation != now {
+				unnamed = append(unnamed, model.NamespacedName{Name: name})
+			}
+		}
 	}
 	slices.SortFunc(unnamed, model.NamespacedName.Compare)
 	for _, n := range unnamed {
@@ -198,8 +231,7 @@ func (t *tables) setService(n model.NamespacedName, s *model.Service) {
 		if s == nil {
 			return
 		}
-		r = &serviceRow{}
-		t.services[n] = r
+		r = t.addService(n)
 	}
 	r.generation = t.generation[model.KindService]
 	if s == nil && r.service != nil {
@@ -230,18 +262,37 @@ func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
 		r = t.addPod(n)
 	}
 	r.generation = t.generation[model.KindPod]
-	old := r.pod
-	if old == nil && w == nil || old.Equal(w) {
+	if w == nil {
+		if r.pod != nil {
+			t.replacePod(n, r, nil)
+		}
 		return
 	}
-	if w != nil {
+	r.at &= placeMask
+	if w.Placement.Locality != "" {
+		r.at |= ownLocality
+	}
+	if w.Placement.Network != "" {
+		r.at |= ownNetwork
+	}
+	var p model.Placement
+	if c := t.placed(*w, &p); !r.pod.Equal(&c) {
+		t.replacePod(n, r, &c)
+	}
+}
+
+// replacePod puts w, nil for none, in place of the pod of r.
+func (t *tables) replacePod(n model.NamespacedName, r *podRow, next *model.WorkloadInstance) {
+	old := r.pod
+	var w *model.WorkloadInstance
+	if next != nil {
 		name := n.Name
 		if old != nil {
 			name = old.Name
 		} else if r.missing != nil {
 			name = r.missing.Name // the rows have it already
 		}
-		w = t.internWorkload(w, name)
+		w = t.internWorkload(next, name)
 		if t.adopt != nil {
 			if a := t.adopt.pods[n.Namespace][n.Name]; a != nil && a.pod.Equal(w) {
 				w = a.pod // its interned parts are those of w
@@ -251,6 +302,7 @@ func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
 	if _, marked := t.dirty.pods[r]; !marked {
 		t.dirty.pods[r] = podChange{n, old}
 	}
+	t.noteNode(r, w)
 	if old != nil {
 		t.counts.Workloads--
 		t.releaseWorkload(old)
@@ -262,7 +314,7 @@ func (t *tables) setPod(n model.NamespacedName, w *model.WorkloadInstance) {
 	if w != nil {
 		r.missing = nil
 	}
-	if t.onPod != nil {
+	if t.onPod != nil && t.shows(n.Namespace) {
 		t.onPod(old, w)
 	}
 }
@@ -296,12 +348,12 @@ func (t *tables) dropPod(n model.NamespacedName, r *podRow) {
 // internWorkload returns w with its labels, identity and placement shared, and
 // with its name in the copy that is there.
 func (t *tables) internWorkload(w *model.WorkloadInstance, name string) *model.WorkloadInstance {
-	c := *w
-	c.Name = name
-	c.Labels = model.PackedLabels(t.interns.labels.Intern(w.Labels.Packed()))
-	c.Identity = t.interns.identities.Intern(*w.Identity)
-	c.Placement = t.interns.placements.Intern(*w.Placement)
-	return &c
+	return &model.WorkloadInstance{
+		Name: name, UID: w.UID, Addr: w.Addr, Details: w.Details, State: w.State,
+		Labels:    model.PackedLabels(t.interns.labels.Intern(w.Labels.Packed())),
+		Identity:  t.interns.identities.Intern(*w.Identity),
+		Placement: t.interns.placements.Intern(*w.Placement),
+	}
 }
 
 func (t *tables) releaseWorkload(w *model.WorkloadInstance) {
@@ -324,6 +376,9 @@ func (t *tables) release() {
 		if r.service != nil {
 			t.interns.labels.Release(r.service.Selector.Packed())
 		}
+	}
+	for _, r := range t.namespaces {
+		t.interns.labels.Release(r.labels.Packed())
 	}
 }
 

@@ -134,7 +134,7 @@ func TestGetUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close()
+	_ = l.Close()
 	_, _, err = run(t, "services", "--http-address", address)
 	if err == nil {
 		t.Fatal("no error")
@@ -155,16 +155,16 @@ func TestGetFromAStranger(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"another server": {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>hello</html>")) }, "is not Tributary's HTTP page (200 OK)"},
+		"another server": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) }, "is not Tributary's HTTP page (200 OK)"},
 		"another path":   {http.NotFound, "is not Tributary's HTTP page (404 Not Found)"},
 		"a failure": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			w.Write([]byte(`{"error":"limit must be small\u001b[31m"}`))
+			_, _ = w.Write([]byte(`{"error":"limit must be small\u001b[31m"}`))
 		}, "answers: limit must be small [31m"},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			w.Write([]byte(`{"items":[`))
+			_, _ = w.Write([]byte(`{"items":[`))
 		}, "reading the answer"},
 	} {
 		s := httptest.NewServer(c.answer)

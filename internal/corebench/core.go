@@ -31,7 +31,7 @@ type whole struct {
 func newWhole(config model.ClusterID) *whole {
 	c := &whole{store: shards.NewStore(shards.DefaultTombstones), now: time.Unix(1_800_000_000, 0)}
 	c.aggregator = aggregate.New(config, func(source model.ShardKey) aggregate.Registry {
-		return kube.NewRegistry(source.Cluster, c.aggregator.WorkloadEntries)
+		return kube.NewRegistry(source.Cluster, kube.Rules{}, c.aggregator.WorkloadEntries)
 	})
 	return c
 }

@@ -74,6 +74,10 @@ func (f *fleet) source(cluster int) model.ShardKey {
 	return model.ShardKey{Provider: model.Kubernetes, Cluster: f.clusters[cluster]}
 }
 
+const podsPerNode = 20
+
+func nodeName(n int) string { return fmt.Sprintf("node-%05d", n) }
+
 func namespaceName(n int) string { return fmt.Sprintf("team-%04d", n) }
 
 func (f *fleet) serviceName(cluster, n int) string {
@@ -140,7 +144,7 @@ func (f *fleet) pod(cluster, namespace, pod int, version uint8) *model.WorkloadI
 		Addr:      podAddr(cluster, namespace, pod),
 		Labels:    model.NewLabels(labels),
 		Identity:  &model.Identity{Cluster: f.clusters[cluster], Kind: model.Pod, Namespace: ns, ServiceAccount: fmt.Sprintf("backend-%d", app)},
-		Placement: &model.Placement{Node: fmt.Sprintf("node-%05d", (namespace*podsPerNS+pod)/20)},
+		Placement: &model.Placement{Node: nodeName((namespace*podsPerNS + pod) / podsPerNode)},
 	}
 	if version&podNotReady == 0 {
 		w.State = model.Ready

@@ -45,6 +45,9 @@ func (f *fleet) load(c core) {
 				}
 				b.Workloads = append(b.Workloads, f.pod(cluster, ns, n, 0))
 			}),
+			f.snapshot(cluster, model.KindNode, (f.namespaces*podsPerNS+big*perSlice)/podsPerNode, func(b *model.Batch, i int) {
+				b.Nodes = append(b.Nodes, &model.Node{Name: nodeName(i), Locality: model.NewLocality("region-1", fmt.Sprint("zone-", i%3), "")})
+			}),
 		)
 	}
 	feed(c, feeds)

@@ -1,0 +1,64 @@
+package xds
+
+import (
+	"github.com/cespare/xxhash/v2"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Fields of envoy.service.discovery.v3.DiscoveryRequest.
+const (
+	fieldRequestNames = 3
+	fieldRequestType  = 4
+	fieldRequestNonce = 5
+	fieldRequestError = 6
+)
+
+// sotwMessage is a DiscoveryRequest as it came. In the state-of-the-world variant
+// every acknowledgement repeats all names that the client is subscribed to; it is
+// not decoded if they are those that came before.
+type sotwMessage []byte
+
+// request decodes the message. digest stands for the names, and is never 0.
+func (m sotwMessage) request(s *session) (request, error) {
+	url, nonce, digest, plain := m.scan()
+	if w := s.watches[string(url)]; plain && s.node != nil && w != nil && w.digest == digest {
+		return request{url: w.url, nonce: string(nonce), digest: digest, repeated: true}, nil
+	}
+	var d discoveryv3.DiscoveryRequest
+	if err := proto.Unmarshal(m, &d); err != nil {
+		return request{}, err
+	}
+	r := sotwRequest(&d)
+	r.digest = digest
+	return r, nil
+}
+
+// scan reads what an acknowledgement says. plain is false if the message says
+// more, or is not to be read.
+func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
+	h := xxhash.New()
+	for b := []byte(m); len(b) > 0; {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, nil, 0, false
+		}
+		size := protowire.ConsumeFieldValue(field, kind, b[n:])
+		if size < 0 || field == fieldRequestError {
+			return nil, nil, 0, false
+		}
+		value := b[n : n+size]
+		switch {
+		case kind != protowire.BytesType:
+		case field == fieldRequestNames:
+			_, _ = h.Write(value) // with its length; a hash never fails
+		case field == fieldRequestType:
+			url, _ = protowire.ConsumeBytes(value)
+		case field == fieldRequestNonce:
+			nonce, _ = protowire.ConsumeBytes(value)
+		}
+		b = b[n+size:]
+	}
+	return url, nonce, max(1, h.Sum64()), true
+}
