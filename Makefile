@@ -25,6 +25,7 @@ test: parts
 
 soak:
 	$(GO) test -timeout 0 -run 'Soak|History' ./aggregate -soak $(SOAK)
+	$(GO) test -timeout 0 -run 'Soak' ./clusters -soak $(SOAK)
 
 bench:
 	$(GO) run ./internal/corebench

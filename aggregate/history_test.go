@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"tributary/aggregate"
@@ -29,7 +30,7 @@ func soakFromEnv() time.Duration {
 // the snapshot is the one that the twin computes from the rows alone. On the
 // way every Delta keeps the laws of Deltas (laws_test.go).
 func TestIncrementalIsRebuild(t *testing.T) {
-	for range 10 { // rapid.checks histories each
+	for range 50 { // rapid.checks histories each
 		rapid.Check(t, playHistory)
 	}
 }
@@ -68,6 +69,7 @@ var epochStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is the core, its twin and the sources that feed both.
 type world struct {
+	discovery
 	core    *aggregate.Aggregator
 	store   *shards.Store
 	twin    *twin
@@ -91,14 +93,39 @@ var (
 	allSources   = slices.Concat(kubeSources, entrySources)
 )
 
-func newWorld() *world {
+// discovery is a setting of selectors, with what the twin makes of it.
+type discovery struct {
+	selectors []metav1.LabelSelector
+	selected  func(labels map[string]string) bool
+}
+
+var discoveries = []discovery{
+	{},
+	{[]metav1.LabelSelector{{MatchLabels: map[string]string{"env": "prod"}}, {MatchLabels: map[string]string{"kubernetes.io/metadata.name": "n2"}}},
+		func(l map[string]string) bool { return l["env"] == "prod" || l["kubernetes.io/metadata.name"] == "n2" }},
+	{[]metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"test"}}}}},
+		func(l map[string]string) bool { return l["env"] != "test" }},
+}
+
+func newWorld() *world { return newWorldWith(discoveries[0]) }
+
+func drawWorld(t *rapid.T) *world {
+	return newWorldWith(rapid.SampledFrom(discoveries).Draw(t, "discovery"))
+}
+
+func newWorldWith(d discovery) *world {
+	selectors, err := kube.ParseSelectors(d.selectors)
+	if err != nil {
+		panic(err)
+	}
 	w := &world{
 		store: shards.NewStore(3), twin: newTwin("b"), laws: newLaws(), kubes: map[model.ShardKey]*kube.Registry{},
 		now: epochStart, epochs: map[model.ShardKey]uint64{}, queues: map[queueKey][]model.Batch{},
 	}
+	w.discovery, w.twin.selected = d, d.selected
 	w.core = aggregate.New("b", func(source model.ShardKey) aggregate.Registry {
 		if source.Provider == model.Kubernetes {
-			w.kubes[source] = kube.NewRegistry(source.Cluster, w.core.WorkloadEntries)
+			w.kubes[source] = kube.NewRegistry(source.Cluster, kube.Rules{Discovery: selectors}, w.core.WorkloadEntries)
 			return w.kubes[source]
 		}
 		return newEntries(source, w.core.Pods)
@@ -148,7 +175,7 @@ func (w *world) settle(t rapid.TB) {
 }
 
 func playHistory(t *rapid.T) {
-	w := newWorld()
+	w := drawWorld(t)
 	for range rapid.IntRange(1, 4).Draw(t, "settles") {
 		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 			for range rapid.IntRange(0, 4).Draw(t, "events") {
@@ -216,7 +243,7 @@ func (w *world) put(b model.Batch) {
 func (w *world) event(t *rapid.T) {
 	source := rapid.SampledFrom(allSources).Draw(t, "source")
 	kind := rapid.SampledFrom(kindsOf(source)).Draw(t, "kind")
-	what := rapid.IntRange(0, 19).Draw(t, "what")
+	what := rapid.IntRange(0, 20).Draw(t, "what")
 	if source.Provider == model.External && what > 9 && what < 19 {
 		what -= 10 // a store has no snapshots and no rotations
 	}
@@ -254,6 +281,10 @@ func (w *world) event(t *rapid.T) {
 			b.SnapshotStart, b.SnapshotEnd = true, true
 			w.put(b)
 		}
+	case what == 18: // a step of a drain, or its end
+		b := w.batch(source, kind, w.epochs[source])
+		b.Share = rapid.SampledFrom([]uint8{25, 50, 75, 100}).Draw(t, "share")
+		w.put(b)
 	default: // removed, and perhaps added again
 		b := w.batch(source, kind, w.epochs[source])
 		b.Removed = true
@@ -268,7 +299,7 @@ func (w *world) event(t *rapid.T) {
 
 func kindsOf(source model.ShardKey) []model.Kind {
 	if source.Provider == model.Kubernetes {
-		return []model.Kind{model.KindService, model.KindEndpointSlice, model.KindPod}
+		return []model.Kind{model.KindService, model.KindEndpointSlice, model.KindPod, model.KindNode, model.KindNamespace}
 	}
 	return []model.Kind{model.KindService, model.KindPod}
 }
@@ -299,6 +330,10 @@ func (w *world) add(b *model.Batch, row any) {
 		b.Slices = append(slices.DeleteFunc(b.Slices, func(o *model.EndpointSlice) bool { return o.Object == r.Object }), r)
 	case *model.WorkloadInstance:
 		b.Workloads = append(slices.DeleteFunc(b.Workloads, func(o *model.WorkloadInstance) bool { return o.Key() == r.Key() }), r)
+	case *model.Node:
+		b.Nodes = append(slices.DeleteFunc(b.Nodes, func(o *model.Node) bool { return o.Name == r.Name }), r)
+	case *model.Namespace:
+		b.Namespaces = append(slices.DeleteFunc(b.Namespaces, func(o *model.Namespace) bool { return o.Name == r.Name }), r)
 	}
 }
 
@@ -308,7 +343,7 @@ func (w *world) again(row any) any {
 	switch r := row.(type) {
 	case *model.Service:
 		c := *r
-		c.Version, c.Ports, c.VIPs = w.version, slices.Clone(r.Ports), slices.Clone(r.VIPs)
+		c.Version, c.Ports, c.VIPs, c.External = w.version, slices.Clone(r.Ports), slices.Clone(r.VIPs), slices.Clone(r.External)
 		return &c
 	case *model.EndpointSlice:
 		c := *r
@@ -318,6 +353,12 @@ func (w *world) again(row any) any {
 		c, id, place := *r, *r.Identity, *r.Placement
 		c.Identity, c.Placement = &id, &place
 		return &c
+	case *model.Node:
+		c := *r
+		return &c
+	case *model.Namespace:
+		c := *r
+		return &c
 	}
 	panic("no row")
 }
@@ -326,7 +367,7 @@ func (w *world) again(row any) any {
 func (w *world) change(t *rapid.T, source model.ShardKey, kind model.Kind, epoch uint64) model.Batch {
 	b := w.batch(source, kind, epoch)
 	for range rapid.IntRange(1, 3).Draw(t, "rows") {
-		row := w.row(t, source, kind)
+		row := w.edited(t, source, kind)
 		if rapid.IntRange(0, 3).Draw(t, "delete") > 0 {
 			w.add(&b, row)
 			continue
@@ -368,16 +409,95 @@ func (w *world) relist(t *rapid.T, source model.ShardKey, kind model.Kind, epoch
 	w.put(page)
 }
 
+// edited is a new row or, half the time, one that was said with one of its
+// endpoints or parts of it changed: what differs in one thing only is where a
+// shortcut goes wrong.
+func (w *world) edited(t *rapid.T, source model.ShardKey, kind model.Kind) any {
+	fresh := w.row(t, source, kind)
+	said := w.said(source, kind)
+	if len(said) == 0 || rapid.Bool().Draw(t, "new") {
+		return fresh
+	}
+	switch row := w.again(rapid.SampledFrom(said).Draw(t, "of")).(type) {
+	case *model.EndpointSlice:
+		if len(row.Endpoints) == 0 {
+			return fresh
+		}
+		e := &row.Endpoints[rapid.IntRange(0, len(row.Endpoints)-1).Draw(t, "which")]
+		switch uid := rapid.SampledFrom([]model.UID{{}, uids[0], uids[1]}).Draw(t, "edited uid"); {
+		case e.Pod != "" && e.UID != uid:
+			e.UID = uid
+		default:
+			e.Conditions ^= model.EndpointReady
+		}
+		return row
+	case *model.WorkloadInstance:
+		other := fresh.(*model.WorkloadInstance)
+		switch rapid.IntRange(0, 4).Draw(t, "part") {
+		case 0:
+			row.UID = other.UID
+		case 1:
+			row.Addr = other.Addr
+		case 2:
+			row.Labels = other.Labels
+		case 3:
+			row.Identity.ServiceAccount = other.Identity.ServiceAccount
+		default:
+			row.State = other.State
+		}
+		return row
+	}
+	return fresh
+}
+
 // row draws an object out of a small world, so that names, addresses and uids
 // collide within a cluster and between clusters.
 func (w *world) row(t *rapid.T, source model.ShardKey, kind model.Kind) any {
 	w.version++
+	if said := w.said(source, kind); len(said) > 0 && rapid.IntRange(0, 2).Draw(t, "one field") == 0 {
+		return w.oneField(t, rapid.SampledFrom(said).Draw(t, "of row"), w.fresh(t, source, kind))
+	}
+	return w.fresh(t, source, kind)
+}
+
+// oneField returns a copy of a row with one field of another one.
+func (w *world) oneField(t *rapid.T, row, other any) any {
+	row = w.again(row)
+	var fields []func()
+	switch r := row.(type) {
+	case *model.Service:
+		o := other.(*model.Service)
+		fields = []func(){func() { r.Ports = o.Ports }, func() { r.VIPs = o.VIPs }, func() { r.External = o.External }, func() { r.Resolution, r.AliasOf = o.Resolution, o.AliasOf },
+			func() { r.Selector = o.Selector }, func() { r.Visibility = o.Visibility }, func() { r.NodeLocal = o.NodeLocal }, func() { r.DualStack = o.DualStack }}
+	case *model.EndpointSlice:
+		o := other.(*model.EndpointSlice)
+		fields = []func(){func() { r.Ports = o.Ports }, func() { r.Endpoints = o.Endpoints }, func() { r.Service = o.Service }}
+	case *model.WorkloadInstance:
+		o := other.(*model.WorkloadInstance)
+		fields = []func(){func() { r.UID = o.UID }, func() { r.Addr, r.Details = o.Addr, o.Details }, func() { r.Labels = o.Labels }, func() { r.State = o.State },
+			func() { r.Identity.ServiceAccount = o.Identity.ServiceAccount }, func() { r.Placement.Node = o.Placement.Node },
+			func() { r.Placement.Locality = o.Placement.Locality }, func() { r.Placement.Network = o.Placement.Network }}
+	case *model.Node:
+		fields = []func(){func() { r.Locality = other.(*model.Node).Locality }}
+	case *model.Namespace:
+		fields = []func(){func() { r.Labels = other.(*model.Namespace).Labels }}
+	}
+	rapid.SampledFrom(fields).Draw(t, "field")()
+	return row
+}
+
+// fresh draws an object with all its fields.
+func (w *world) fresh(t *rapid.T, source model.ShardKey, kind model.Kind) any {
 	ns := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "namespace")
 	switch kind {
 	case model.KindService:
 		return drawService(t, source, ns, w.version)
 	case model.KindEndpointSlice:
 		return drawSlice(t, ns, w.version)
+	case model.KindNode:
+		return &model.Node{Name: rapid.SampledFrom([]string{"node1", "node2"}).Draw(t, "node"), Locality: rapid.SampledFrom([]model.Locality{"", "r1/z1", "r2/z2/s2"}).Draw(t, "locality")}
+	case model.KindNamespace:
+		return drawNamespace(t)
 	default:
 		return drawWorkload(t, source, ns)
 	}
@@ -388,6 +508,11 @@ func addr(last int) model.Addr {
 	return a
 }
 
+func addr6(last int) model.Addr {
+	a, _ := model.ParseAddr(fmt.Sprintf("fd00::%d", last))
+	return a
+}
+
 var (
 	portSets = [][]model.Port{
 		{{Name: "http", Number: 80, Protocol: model.HTTP}},
@@ -395,6 +520,7 @@ var (
 		{{Name: "http", Number: 80, Protocol: model.TCP}},
 		{{Name: "http", Number: 8080, Protocol: model.HTTP}},
 		{{Name: "web", Number: 80, Protocol: model.HTTP, TargetPort: "named"}},
+		{{Name: "http", Number: 80, Protocol: model.SCTP}},
 		{{Name: "dns", Number: 53, Protocol: model.UDP}, {Name: "dns-tcp", Number: 53, Protocol: model.TCP}},
 		{{Name: "http", Number: 80, Protocol: model.HTTP}, {Name: "grpc", Number: 90, Protocol: model.GRPC, TargetPort: "9090"}},
 		nil,
@@ -410,14 +536,38 @@ var (
 
 func drawService(t *rapid.T, source model.ShardKey, ns string, version uint64) *model.Service {
 	name := rapid.SampledFrom(hosts).Draw(t, "service")
-	return &model.Service{
+	s := &model.Service{
 		Key: model.ServiceKey{Host: name + "." + ns + ".svc.cluster.local", Namespace: ns}, Registry: source, Name: name, Version: version,
 		Created:    int64(rapid.IntRange(1, 2).Draw(t, "created")),
 		Ports:      slices.Clone(rapid.SampledFrom(portSets).Draw(t, "ports")),
 		VIPs:       rapid.SampledFrom([][]model.Addr{nil, {addr(101)}, {addr(102), addr(103)}}).Draw(t, "VIPs"),
+		External:   rapid.SampledFrom([][]model.Addr{nil, nil, nil, {addr(104)}}).Draw(t, "external addresses"),
 		Resolution: rapid.SampledFrom([]model.Resolution{model.ClientSideLB, model.ClientSideLB, model.ClientSideLB, model.Passthrough}).Draw(t, "resolution"),
 		Selector:   model.NewLabels(rapid.SampledFrom(labelSets).Draw(t, "selector")),
+		Visibility: rapid.SampledFrom([]model.Visibility{model.Everywhere, model.Everywhere, model.Everywhere, model.Nowhere, model.VisibleIn(ns), model.VisibleIn("n2", "n1")}).Draw(t, "visibility"),
+		NodeLocal:  rapid.IntRange(0, 4).Draw(t, "node local") == 4,
+		DualStack:  rapid.IntRange(0, 2).Draw(t, "dual stack") == 2,
 	}
+	if rapid.IntRange(0, 7).Draw(t, "alias") == 7 {
+		s.Resolution, s.AliasOf = model.Alias, rapid.SampledFrom([]string{"", "web.n1.svc.cluster.local", "example.com"}).Draw(t, "alias of")
+	}
+	return s
+}
+
+func drawNamespace(t *rapid.T) *model.Namespace {
+	labels := map[string]string{}
+	set := func(key string, values ...string) {
+		if v := rapid.SampledFrom(values).Draw(t, key); v != "" {
+			labels[key] = v
+		}
+	}
+	set("env", "", "prod", "prod", "test")
+	set("topology.istio.io/network", "", "net", "core")
+	name := rapid.SampledFrom([]string{"n1", "n2", "n2", "istio-system"}).Draw(t, "namespace")
+	if rapid.Bool().Draw(t, "with its name") {
+		labels["kubernetes.io/metadata.name"] = name
+	}
+	return &model.Namespace{Name: name, Labels: model.NewLabels(labels)}
 }
 
 func drawSlice(t *rapid.T, ns string, version uint64) *model.EndpointSlice {
@@ -426,14 +576,18 @@ func drawSlice(t *rapid.T, ns string, version uint64) *model.EndpointSlice {
 		Service: rapid.SampledFrom(hosts).Draw(t, "of service"), Version: version,
 		Ports: rapid.SampledFrom(slicePortSets).Draw(t, "slice ports"),
 	}
+	at := addr
+	if rapid.IntRange(0, 2).Draw(t, "family") == 2 {
+		at = addr6
+	}
 	for last := range 4 {
 		if rapid.Bool().Draw(t, "endpoint") {
 			e := model.SliceEndpoint{
-				Addr: addr(last),
+				Addr: at(last),
 				Pod:  rapid.SampledFrom([]string{"p1", "p1", "p2", "p3", ""}).Draw(t, "pod"),
 				Zone: rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone"),
 				Conditions: rapid.SampledFrom([]model.EndpointFlags{model.EndpointReady | model.EndpointServing, model.EndpointReady | model.EndpointServing,
-					0, model.EndpointServing | model.EndpointTerminating}).Draw(t, "conditions"),
+					0, model.EndpointServing | model.EndpointTerminating, model.EndpointReady | model.EndpointTerminating}).Draw(t, "conditions"),
 			}
 			if e.Pod != "" {
 				e.UID = rapid.SampledFrom([]model.UID{{}, uids[0], uids[0], uids[1]}).Draw(t, "slice uid")
@@ -452,17 +606,23 @@ func drawWorkload(t *rapid.T, source model.ShardKey, ns string) *model.WorkloadI
 	w := &model.WorkloadInstance{
 		Name: rapid.SampledFrom(names).Draw(t, "workload"),
 		UID:  rapid.SampledFrom([]model.UID{uids[0], uids[0], uids[1]}).Draw(t, "uid"),
-		Addr: rapid.SampledFrom([]model.Addr{addr(0), addr(1), addr(2), addr(3), {}}).Draw(t, "address"),
+		Addr: rapid.SampledFrom([]model.Addr{addr(0), addr(1), addr(2), addr(3), addr6(1), {}}).Draw(t, "address"),
 		Identity: &model.Identity{Cluster: source.Cluster, Kind: kind, Namespace: ns,
 			ServiceAccount: rapid.SampledFrom([]string{"sa1", "sa2", ""}).Draw(t, "account")},
-		Placement: &model.Placement{Locality: rapid.SampledFrom([]model.Locality{"", "r/z"}).Draw(t, "locality"),
+		Placement: &model.Placement{Node: rapid.SampledFrom([]string{"", "node1", "node1", "node2"}).Draw(t, "node"), Locality: rapid.SampledFrom([]model.Locality{"", "r/z"}).Draw(t, "locality"),
 			Network: rapid.SampledFrom([]string{"", "", "net"}).Draw(t, "network")},
 		Labels: model.NewLabels(rapid.SampledFrom(labelSets).Draw(t, "labels")),
 		State: rapid.SampledFrom([]model.WorkloadState{model.Ready, model.Ready, model.Ready, 0, model.Ready | model.Terminating,
 			model.Finished, model.Ready | model.HostNetwork}).Draw(t, "state"),
 	}
-	if rapid.IntRange(0, 3).Draw(t, "details") == 0 {
+	switch rapid.IntRange(0, 4).Draw(t, "details") {
+	case 0:
 		w.Details = &model.WorkloadDetails{Ports: []model.NamedPort{{Name: rapid.SampledFrom([]string{"http", "named"}).Draw(t, "named port"), Number: 7000}}}
+	case 1:
+		if w.Addr != (model.Addr{}) {
+			more := rapid.SampledFrom([][]model.Addr{{addr6(1)}, {addr6(2)}, {addr(1), addr6(3)}}).Draw(t, "further addresses")
+			w.Details = &model.WorkloadDetails{More: slices.DeleteFunc(slices.Clone(more), func(a model.Addr) bool { return a == w.Addr })}
+		}
 	}
 	return w
 }

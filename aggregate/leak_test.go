@@ -15,7 +15,7 @@ import (
 // empty but for the epochs that it must not hear again.
 func TestNothingIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld()
+		w := drawWorld(t)
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
 			w.event(t)
 			w.round(t, w.take(t)...)
@@ -123,39 +123,4 @@ func TestRemovedIsNotHeard(t *testing.T) {
 		t.Fatalf("synced %v %v", n, ok)
 	}
 	f.settle(t)
-}
-
-// TestRotationAfterAChangeThatWasUndone: the rows of two epochs mean the same but
-// point to different instances of a pod; a change after the rotation must still
-// reach the slices.
-func TestRotationAfterAChangeThatWasUndone(t *testing.T) {
-	f := newFleet(t)
-	said := map[model.Kind]model.Batch{}
-	for _, k := range kindsOf(moveSource) {
-		b := f.batch(moveSource, k, 2)
-		b.SnapshotStart, b.SnapshotEnd = true, true
-		for _, row := range f.said(moveSource, k) {
-			f.add(&b, f.again(row))
-		}
-		said[k] = b
-	}
-	changed := func(label string) *model.WorkloadInstance {
-		p := webPod("p1", 1, model.Ready)
-		p.Labels = model.NewLabels(map[string]string{"app": label})
-		return p
-	}
-	f.round(t, said[model.KindPod])
-	f.say(changed("other"))
-	f.say(changed("web"))
-	f.round(t, said[model.KindEndpointSlice])
-	if d := f.round(t, said[model.KindService]); len(d.Services) > 0 {
-		t.Fatalf("the same under another epoch: %+v", d)
-	}
-	f.epochs[moveSource] = 2
-	f.settle(t)
-	f.say(changed("third"))
-	f.settle(t)
-	f.say(gone{model.KindPod, "p1"})
-	f.settle(t)
-	f.want("p1 went", 2, 3)
 }

@@ -29,9 +29,17 @@ func merge(key model.ServiceKey, config model.ClusterID, rows []definitionRow) *
 		owners = mergePorts(d, owners, s)
 		if s.Resolution != winner.Resolution {
 			conflict(d, winner, s, "resolution", fmt.Sprintf("%v, not %v", winner.Resolution, s.Resolution))
+		} else if s.AliasOf != winner.AliasOf {
+			conflict(d, winner, s, "alias", fmt.Sprintf("%q, not %q", winner.AliasOf, s.AliasOf))
 		}
-		if len(s.VIPs) > 0 {
-			d.VIPs = append(d.VIPs, model.ClusterVIPs{Cluster: s.Registry.Cluster, VIPs: s.VIPs})
+		if s.Visibility != winner.Visibility {
+			conflict(d, winner, s, "visibility", fmt.Sprintf("%v, not %v", winner.Visibility, s.Visibility))
+		}
+		if s.NodeLocal != winner.NodeLocal {
+			conflict(d, winner, s, "node local", fmt.Sprintf("%v, not %v", winner.NodeLocal, s.NodeLocal))
+		}
+		if len(s.VIPs)+len(s.External) > 0 {
+			d.VIPs = append(d.VIPs, model.ClusterVIPs{Cluster: s.Registry.Cluster, VIPs: s.VIPs, External: s.External})
 		}
 	}
 	slices.SortFunc(d.Ports, model.ComparePorts)

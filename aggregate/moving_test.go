@@ -30,7 +30,7 @@ func webService() *model.Service {
 
 func webPod(name string, last int, state model.WorkloadState) *model.WorkloadInstance {
 	return &model.WorkloadInstance{Name: name, UID: model.ParseUID(name), Addr: addr(last), State: state, Labels: model.NewLabels(map[string]string{"app": "web"}),
-		Identity: &model.Identity{Cluster: "a", Namespace: "n", ServiceAccount: "sa"}, Placement: &model.Placement{}}
+		Identity: &model.Identity{Cluster: "a", Namespace: "n", ServiceAccount: "sa"}, Placement: &model.Placement{Node: "node1"}}
 }
 
 func slice(name string, endpoints ...model.SliceEndpoint) *model.EndpointSlice {
@@ -78,6 +78,14 @@ func (f *fleet) say(rows ...any) {
 				}
 			case *model.WorkloadInstance:
 				if k == model.KindPod {
+					f.add(&b, r)
+				}
+			case *model.Node:
+				if k == model.KindNode {
+					f.add(&b, r)
+				}
+			case *model.Namespace:
+				if k == model.KindNamespace {
 					f.add(&b, r)
 				}
 			case gone:
@@ -135,6 +143,13 @@ func TestMovingEndpoints(t *testing.T) {
 			f.after(most)
 			f.want("held anew", 1, 2, 3)
 			f.after(time.Millisecond)
+			f.want("over", 1, 3)
+		},
+		"two slices drop it at once": func(f *fleet) {
+			f.say(slice("s2", endpoint("p2", 2), endpoint("p3", 3)), slice("s3", endpoint("p2", 2)))
+			f.say(slice("s2", endpoint("p3", 3)), slice("s3"))
+			f.want("held", 1, 2, 3)
+			f.after(kube.MoveHold)
 			f.want("over", 1, 3)
 		},
 		"another slice has it not ready": func(f *fleet) {
@@ -198,7 +213,13 @@ func TestMovingEndpoints(t *testing.T) {
 			f.after(kube.MoveHold)
 			f.want("over", 3)
 		},
-		"the slice and its pod go in one round": func(f *fleet) {
+		"the slice and its pods go in one round": func(f *fleet) {
+			f.say(gone{model.KindEndpointSlice, "s1"}, gone{model.KindPod, "p1"}, webPod("p2", 2, 0))
+			f.want("at once", 3)
+			f.after(kube.MoveHold)
+			f.want("nobody is there", 3)
+		},
+		"another slice gets the row of one that went": func(f *fleet) {
 			f.say(gone{model.KindEndpointSlice, "s1"}, gone{model.KindPod, "p1"}, webPod("p2", 2, 0))
 			f.want("at once", 3)
 			f.say(slice("s4", endpoint("p1", 1)))
@@ -213,10 +234,12 @@ func TestMovingEndpoints(t *testing.T) {
 			f.want("over", 1, 3)
 		},
 		"the slice joins another service": func(f *fleet) {
-			s := slice("s1", endpoint("p1", 1))
+			db := webService()
+			db.Key.Host, db.Name = "db.n.svc.cluster.local", "db"
+			s := slice("s1")
 			s.Service = "db"
-			f.say(s)
-			f.want("at once", 3)
+			f.say(db, s)
+			f.want("p1 left web, not a slice of web", 3)
 		},
 		"the Service goes": func(f *fleet) {
 			f.say(gone{model.KindService, "web"})

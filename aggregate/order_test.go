@@ -18,7 +18,7 @@ func TestOrderFree(t *testing.T) { rapid.Check(t, orderFree) }
 func orderFree(t *rapid.T) {
 	// Epochs and removals count for a source as a whole, so they are left out
 	// here: their order against other kinds does matter.
-	script := newWorld()
+	script := drawWorld(t)
 	for range rapid.IntRange(1, 25).Draw(t, "events") {
 		source := rapid.SampledFrom(allSources).Draw(t, "source")
 		kind := rapid.SampledFrom(kindsOf(source)).Draw(t, "kind")
@@ -30,7 +30,7 @@ func orderFree(t *rapid.T) {
 	}
 	var first map[string]string
 	for range 3 {
-		w := newWorld()
+		w := newWorldWith(script.discovery)
 		for k, q := range script.queues {
 			w.queues[k] = q
 		}

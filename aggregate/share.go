@@ -3,7 +3,9 @@ package aggregate
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"strings"
 
 	"tributary/model"
 )
@@ -46,34 +48,31 @@ func (a *Aggregator) setShare(c model.ClusterID, share uint8) {
 
 // drained marks the endpoints of one service in one shard that are not in the
 // share that is left. What is served with a smaller share is also served with a
-// greater one. Which addresses go first is decided by their hash, so that a pod
-// leaves all its services at about the same step. Where a share is no whole
-// number of addresses, the hash of the service decides how it is rounded:
-// services with one endpoint each leave in portions too, one by one.
+// greater one. Workloads leave whole, with all their addresses and ports. Which
+// go first is decided by the hash of their names, so that one leaves all its
+// services at about the same step. Where a share is no whole number of workloads,
+// the hash of the service decides how it is rounded: services of one workload
+// each leave in portions too, one by one.
 func drained(key model.ServiceKey, list []*model.Slice, share uint8) []*model.Slice {
-	order := map[model.Addr]uint64{}
-	var addresses []model.Addr
+	order := map[string]uint64{}
 	for _, s := range list {
 		for i := range s.Endpoints {
-			addr := s.Endpoints[i].Addr
-			if _, known := order[addr]; !known {
-				order[addr] = hash(addr[:])
-				addresses = append(addresses, addr)
-			}
+			name := leaver(&s.Endpoints[i])
+			order[name] = hash(name)
 		}
 	}
-	slices.SortFunc(addresses, func(a, b model.Addr) int { return cmp.Or(cmp.Compare(order[a], order[b]), a.Compare(b)) })
-	left := (len(addresses)*int(share) + int(hash([]byte(key.String()))%whole)) / whole
-	leaves := make(map[model.Addr]bool, len(addresses)-left)
-	for _, addr := range addresses[left:] {
-		leaves[addr] = true
+	names := slices.SortedFunc(maps.Keys(order), func(a, b string) int { return cmp.Or(cmp.Compare(order[a], order[b]), strings.Compare(a, b)) })
+	left := (len(names)*int(share) + int(hash(key.String())%whole)) / whole
+	leaves := make(map[string]bool, len(names)-left)
+	for _, name := range names[left:] {
+		leaves[name] = true
 	}
 	marked := slices.Clone(list)
 	for i, s := range list {
 		c := *s
 		c.Endpoints = slices.Clone(s.Endpoints)
 		for j := range c.Endpoints {
-			if leaves[c.Endpoints[j].Addr] {
+			if leaves[leaver(&c.Endpoints[j])] {
 				c.Endpoints[j].Flags |= model.EndpointDrained
 			}
 		}
@@ -82,8 +81,16 @@ func drained(key model.ServiceKey, list []*model.Slice, share uint8) []*model.Sl
 	return marked
 }
 
-func hash(b []byte) uint64 {
+// leaver names what leaves together: a workload, known or not, else an address.
+func leaver(e *model.Endpoint) string {
+	if e.Workload != nil {
+		return e.Workload.Name
+	}
+	return e.Addr.String()
+}
+
+func hash(s string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write(b) // never fails
+	_, _ = h.Write([]byte(s)) // never fails
 	return h.Sum64()
 }

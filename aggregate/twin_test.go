@@ -3,6 +3,7 @@ package aggregate_test
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"sort"
@@ -20,8 +21,11 @@ type twin struct {
 	config  model.ClusterID
 	sources map[model.ShardKey]*twinSource
 	gone    map[model.ShardKey]uint64
+	shares  map[model.ClusterID]uint8 // of clusters that are drained, in percent
 	// Switches of cross-registration.
 	podsToEntries, entriesToServices bool
+	// selected tells by its labels whether a namespace is; nil: all are.
+	selected func(labels map[string]string) bool
 }
 
 type twinSource struct {
@@ -38,13 +42,22 @@ type twinRows struct {
 }
 
 func newTwin(config model.ClusterID) *twin {
-	return &twin{config, map[model.ShardKey]*twinSource{}, map[model.ShardKey]uint64{}, true, true}
+	return &twin{config: config, shares: map[model.ClusterID]uint8{}, sources: map[model.ShardKey]*twinSource{}, gone: map[model.ShardKey]uint64{}, podsToEntries: true, entriesToServices: true}
 }
 
 func (w *twin) apply(b model.Batch) {
 	s := w.sources[b.Source]
+	if b.Share != 0 {
+		if s != nil && b.Epoch >= s.newest && b.Source.Provider == model.Kubernetes {
+			w.shares[b.Source.Cluster] = b.Share
+		}
+		return
+	}
 	if b.Removed {
 		if s == nil || b.Epoch >= s.newest {
+			if b.Source.Provider == model.Kubernetes {
+				delete(w.shares, b.Source.Cluster)
+			}
 			delete(w.sources, b.Source)
 			w.gone[b.Source] = max(w.gone[b.Source], b.Epoch)
 		}
@@ -78,7 +91,7 @@ func (w *twin) apply(b model.Batch) {
 		s.epochs[b.Epoch] = r
 	}
 	r.apply(b)
-	if b.Epoch == s.newest && r.complete == [model.Kinds]bool{true, true, true} && s.now != s.newest {
+	if b.Epoch == s.newest && !slices.Contains(r.complete[:], false) && s.now != s.newest {
 		delete(s.epochs, s.now)
 		s.now = s.newest
 	}
@@ -116,6 +129,12 @@ func rowsOf(b model.Batch) map[model.NamespacedName]any {
 	for _, p := range b.Workloads {
 		rows[model.NamespacedName{Namespace: p.Identity.Namespace, Name: p.Name}] = p
 	}
+	for _, n := range b.Nodes {
+		rows[model.NamespacedName{Name: n.Name}] = n
+	}
+	for _, n := range b.Namespaces {
+		rows[model.NamespacedName{Name: n.Name}] = n
+	}
 	return rows
 }
 
@@ -132,6 +151,50 @@ func inForce[R any](w *twin, provider model.Provider, kind model.Kind) map[model
 	return all
 }
 
+// namespace returns the labels of a namespace, and whether it is selected.
+func (w *twin) namespace(source model.ShardKey, name string) (labels map[string]string, selected bool) {
+	s := w.sources[source]
+	rows := s.epochs[s.now]
+	labels = map[string]string{"kubernetes.io/metadata.name": name}
+	if n := rows.rows[model.KindNamespace][model.NamespacedName{Name: name}]; n != nil {
+		labels = n.(*model.Namespace).Labels.Map()
+	}
+	return labels, w.selected == nil || rows.complete[model.KindNamespace] && w.selected(labels)
+}
+
+// pods returns the pods of all clusters, each with the place where it is.
+func (w *twin) pods() map[model.ShardKey][]*model.WorkloadInstance {
+	all := inForce[*model.WorkloadInstance](w, model.Kubernetes, model.KindPod)
+	for source, pods := range all {
+		nodes := w.sources[source].epochs[w.sources[source].now].rows[model.KindNode]
+		system, _ := w.namespace(source, "istio-system")
+		for i, said := range pods {
+			pod, place := *said, *said.Placement
+			if n := nodes[model.NamespacedName{Name: place.Node}]; n != nil && place.Locality == "" {
+				place.Locality = n.(*model.Node).Locality
+			}
+			if place.Network == "" {
+				place.Network = system["topology.istio.io/network"]
+			}
+			pod.Placement = &place
+			pods[i] = &pod
+		}
+	}
+	return all
+}
+
+// shown keeps the pods of namespaces that are selected.
+func (w *twin) shown(all map[model.ShardKey][]*model.WorkloadInstance) (list []*model.WorkloadInstance) {
+	for source, pods := range all {
+		for _, p := range pods {
+			if _, selected := w.namespace(source, p.Identity.Namespace); selected {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
 // twinEndpoint is one address of a service, for each port name one target.
 type twinEndpoint struct {
 	shard    model.ShardKey
@@ -141,6 +204,7 @@ type twinEndpoint struct {
 	flags    model.EndpointFlags
 	workload *model.WorkloadInstance
 	missing  string
+	another  bool // of the missing one there is another incarnation
 	zone     string
 }
 
@@ -149,10 +213,13 @@ func (w *twin) view() map[string]string {
 	definitions := map[model.ServiceKey][]*model.Service{}
 	endpoints := map[model.ServiceKey][]twinEndpoint{}
 	slicesOf := inForce[*model.EndpointSlice](w, model.Kubernetes, model.KindEndpointSlice)
-	pods := inForce[*model.WorkloadInstance](w, model.Kubernetes, model.KindPod)
+	pods := w.pods()
 	entries := inForce[*model.WorkloadInstance](w, model.External, model.KindPod)
 	for source, services := range inForce[*model.Service](w, model.Kubernetes, model.KindService) {
 		for _, s := range services {
+			if _, selected := w.namespace(source, s.Key.Namespace); !selected {
+				continue
+			}
 			definitions[s.Key] = append(definitions[s.Key], s)
 			for _, slice := range slicesOf[source] {
 				if slice.Service == s.Name && slice.Object.Namespace == s.Key.Namespace {
@@ -175,7 +242,7 @@ func (w *twin) view() map[string]string {
 			for _, p := range s.Ports {
 				targets[p.Name] = p.Number
 			}
-			for _, p := range flatten(pods) {
+			for _, p := range w.shown(pods) {
 				if w.podsToEntries && chosen(s, p) {
 					endpoints[s.Key] = append(endpoints[s.Key], selectedTwin(model.External, "se-"+s.Name, p, targets))
 				}
@@ -184,6 +251,7 @@ func (w *twin) view() map[string]string {
 	}
 	texts := map[string]string{}
 	for key, sources := range definitions {
+		w.drainTwin(key, endpoints[key])
 		texts[key.String()] = w.serviceText(key, sources, endpoints[key])
 	}
 	return texts
@@ -207,13 +275,60 @@ func joinTwin(source model.ShardKey, slice *model.EndpointSlice, pods []*model.W
 			t.zone = "/" + e.Zone
 		}
 		for _, p := range pods {
-			if p.Identity.Namespace == slice.Object.Namespace && p.Name == e.Pod && (e.UID == p.UID || e.UID == model.UID{}) {
+			switch {
+			case p.Identity.Namespace != slice.Object.Namespace || p.Name != e.Pod:
+			case e.UID == p.UID || e.UID == model.UID{}:
 				t.workload, t.missing = p, ""
+			default:
+				t.another = true
 			}
 		}
 		list = append(list, t)
 	}
 	return list
+}
+
+// drainTwin marks what is no longer served of clusters that are drained: of the
+// workloads that a service has in a shard, in the order of their hashes, the
+// first are left, as many as the share is of all, rounded as the hash of the
+// service says.
+func (w *twin) drainTwin(key model.ServiceKey, endpoints []twinEndpoint) {
+	sum := func(s string) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte(s))
+		return h.Sum64()
+	}
+	who := func(e *twinEndpoint) string {
+		switch {
+		case e.missing != "":
+			return e.missing
+		case e.workload != nil:
+			return e.workload.Name
+		}
+		return e.addr.String()
+	}
+	for i := range endpoints {
+		e := &endpoints[i]
+		share, draining := w.shares[e.shard.Cluster]
+		if !draining || share >= 100 {
+			continue
+		}
+		before, all := map[string]bool{}, map[string]bool{}
+		for j := range endpoints {
+			o := &endpoints[j]
+			if o.shard != e.shard {
+				continue
+			}
+			all[who(o)] = true
+			if mine, theirs := sum(who(e)), sum(who(o)); theirs < mine || theirs == mine && who(o) < who(e) {
+				before[who(o)] = true
+			}
+		}
+		left := float64(len(all))*float64(share)/100 + float64(sum(key.String())%100)/100
+		if len(before) >= int(left+1e-9) {
+			e.flags |= model.EndpointDrained
+		}
+	}
 }
 
 // chosen tells whether s selects workload w.
@@ -244,7 +359,7 @@ func twinTargets(s *model.Service, w *model.WorkloadInstance) map[string]uint16 
 	for _, p := range s.Ports {
 		number, err := strconv.Atoi(p.TargetPort)
 		switch {
-		case p.Protocol == model.UDP:
+		case p.Protocol == model.UDP, p.Protocol == model.SCTP:
 		case named[p.Name] != 0:
 			targets[p.Name] = named[p.Name]
 		case p.TargetPort == "":
@@ -291,11 +406,16 @@ func (w *twin) serviceText(key model.ServiceKey, sources []*model.Service, endpo
 				conflicts = append(conflicts, fmt.Sprintf("conflict port %d/%s: %v, not %v", p.Number, p.Name, winner, s.Registry))
 			}
 		}
-		if s.Resolution != win.Resolution {
-			conflicts = append(conflicts, fmt.Sprintf("conflict resolution: %v, not %v", win.Registry, s.Registry))
+		for field, differs := range map[string]bool{
+			"resolution": s.Resolution != win.Resolution, "alias": s.Resolution == win.Resolution && s.AliasOf != win.AliasOf,
+			"visibility": s.Visibility != win.Visibility, "node local": s.NodeLocal != win.NodeLocal,
+		} {
+			if differs {
+				conflicts = append(conflicts, fmt.Sprintf("conflict %s: %v, not %v", field, win.Registry, s.Registry))
+			}
 		}
-		if len(s.VIPs) > 0 {
-			lines = append(lines, fmt.Sprintf("vips %s: %v", s.Registry.Cluster, s.VIPs))
+		if len(s.VIPs)+len(s.External) > 0 {
+			lines = append(lines, fmt.Sprintf("vips %s: %v, %v", s.Registry.Cluster, s.VIPs, s.External))
 		}
 	}
 	accounts := map[string]bool{}
@@ -305,10 +425,10 @@ func (w *twin) serviceText(key model.ServiceKey, sources []*model.Service, endpo
 		}
 	}
 	lines = append(lines, conflicts...)
-	lines = append(lines, fmt.Sprintf("sources %v, %v", names, win.Resolution), fmt.Sprintf("accounts %v", slices.Sorted(maps.Keys(accounts))))
+	lines = append(lines, fmt.Sprintf("sources %v, %v %q, shown %v, node local %v", names, win.Resolution, win.AliasOf, win.Visibility, win.NodeLocal), fmt.Sprintf("accounts %v", slices.Sorted(maps.Keys(accounts))))
 	for _, p := range ports {
 		lines = append(lines, fmt.Sprintf("port %v", p))
-		lines = append(lines, twinCandidates(p, endpoints)...)
+		lines = append(lines, twinCandidates(p, sources, endpoints)...)
 	}
 	slices.Sort(lines)
 	return key.String() + "\n" + strings.Join(lines, "\n")
@@ -316,10 +436,14 @@ func (w *twin) serviceText(key model.ServiceKey, sources []*model.Service, endpo
 
 // twinCandidates renders the endpoints of one port. Among served ones of one
 // address, target and network the first wins: pods before WorkloadEntries, then
-// by provider and cluster, then by name of the workload, then of the slice.
-func twinCandidates(p model.Port, endpoints []twinEndpoint) (lines []string) {
+// by provider and cluster, then by name of the workload, IPv4 first, then by name
+// of the slice. The addresses of a pod with several are one.
+func twinCandidates(p model.Port, sources []*model.Service, endpoints []twinEndpoint) (lines []string) {
 	order := func(e twinEndpoint) string {
-		kind, name, provider := "0", "", "0"
+		kind, name, provider, family := "0", "", "0", "1"
+		if e.addr.Netip().Is4() {
+			family = "0"
+		}
 		if e.workload != nil {
 			name = e.workload.Name
 			if e.workload.Identity.Kind == model.WorkloadEntry {
@@ -329,7 +453,7 @@ func twinCandidates(p model.Port, endpoints []twinEndpoint) (lines []string) {
 		if e.shard.Provider != model.Kubernetes {
 			provider = "1"
 		}
-		return strings.Join([]string{kind, provider, string(e.shard.Cluster), name, e.object}, " ")
+		return strings.Join([]string{kind, provider, string(e.shard.Cluster), name, family, e.object, fmt.Sprintf("%x", e.addr[:])}, " ")
 	}
 	sort.SliceStable(endpoints, func(i, j int) bool { return order(endpoints[i]) < order(endpoints[j]) })
 	taken := map[string]bool{}
@@ -338,8 +462,20 @@ func twinCandidates(p model.Port, endpoints []twinEndpoint) (lines []string) {
 		if !ok {
 			continue
 		}
-		state, where, what, network := "served", e.zone, "-", ""
+		state, where, what, network, at := "served", e.zone, "-", "", e.addr
+		more := []model.Addr{}
 		if e.workload != nil {
+			if d := e.workload.Details; d != nil && slices.Contains(d.More, e.addr) {
+				at = e.workload.Addr
+			}
+			dual := slices.ContainsFunc(sources, func(s *model.Service) bool { return s.DualStack && s.Registry.Cluster == e.shard.Cluster })
+			if d := e.workload.Details; d != nil && dual && at == e.workload.Addr && e.addr.Netip().Is4() && e.shard.Provider == model.Kubernetes {
+				for _, a := range append([]model.Addr{e.workload.Addr}, d.More...) {
+					if a != e.addr {
+						more = append(more, a)
+					}
+				}
+			}
 			what = workloadText(e.workload)
 			network = e.workload.Placement.Network
 			if l := e.workload.Placement.Locality; l != "" {
@@ -348,15 +484,18 @@ func twinCandidates(p model.Port, endpoints []twinEndpoint) (lines []string) {
 		}
 		if e.missing != "" {
 			what = "missing " + e.missing
+			if e.another {
+				what = "another incarnation of " + e.missing
+			}
 			state = "held"
-		} else if e.flags&model.EndpointReady == 0 || e.flags&model.EndpointTerminating != 0 {
+		} else if e.workload != nil && e.workload.State&model.Finished != 0 || e.flags&(model.EndpointReady|model.EndpointDrained) != model.EndpointReady {
 			state = "held"
-		} else if place := fmt.Sprintf("%v %d %s", e.addr, target, network); taken[place] {
+		} else if place := fmt.Sprintf("%v %d %s", at, target, network); taken[place] {
 			state = "shadowed"
 		} else {
 			taken[place] = true
 		}
-		lines = append(lines, fmt.Sprintf("endpoint %d/%s %v %v:%d %s flags=%d at=%q %s", p.Number, p.Name, e.shard, e.addr, target, state, e.flags, where, what))
+		lines = append(lines, fmt.Sprintf("endpoint %d/%s %v %v%v:%d %s flags=%d at=%q %s", p.Number, p.Name, e.shard, e.addr, more, target, state, e.flags, where, what))
 	}
 	return lines
 }

@@ -36,17 +36,17 @@ func viewText(svc *shards.Service) string {
 		names = append(names, s.Registry.String())
 	}
 	for _, v := range d.VIPs {
-		lines = append(lines, fmt.Sprintf("vips %s: %v", v.Cluster, v.VIPs))
+		lines = append(lines, fmt.Sprintf("vips %s: %v, %v", v.Cluster, v.VIPs, v.External))
 	}
 	for _, c := range d.Conflicts {
 		lines = append(lines, fmt.Sprintf("conflict %s: %v, not %v", c.Field, c.Winner, c.Loser))
 	}
-	lines = append(lines, fmt.Sprintf("sources %v, %v", names, d.Resolution), fmt.Sprintf("accounts %v", d.Accounts))
+	lines = append(lines, fmt.Sprintf("sources %v, %v %q, shown %v, node local %v", names, d.Resolution, d.AliasOf(), d.Visibility(), d.NodeLocal()), fmt.Sprintf("accounts %v", d.Accounts))
 	for _, p := range d.Ports {
 		lines = append(lines, fmt.Sprintf("port %v", p))
 		for c := range svc.Candidates(p) {
-			lines = append(lines, fmt.Sprintf("endpoint %d/%s %v %v:%d %s flags=%d at=%q %s", p.Number, p.Name, c.Shard, c.Endpoint.Addr, c.Port,
-				stateText(c), c.Endpoint.Flags&^(model.EndpointAnyUID|model.EndpointMissing), c.Slice.Where(c.Endpoint), whoText(c.Endpoint)))
+			lines = append(lines, fmt.Sprintf("endpoint %d/%s %v %v%v:%d %s flags=%d at=%q %s", p.Number, p.Name, c.Shard, c.Endpoint.Addr, c.Additional(), c.Port,
+				stateText(c), c.Endpoint.Flags&^(model.EndpointAnyUID|model.EndpointMissing|model.EndpointFinished), c.Slice.Where(c.Endpoint), whoText(c.Endpoint)))
 		}
 	}
 	slices.Sort(lines)
@@ -69,6 +69,9 @@ func whoText(e *model.Endpoint) string {
 	case e.Workload == nil:
 		return "-"
 	case e.Flags&model.EndpointMissing != 0:
+		if e.Workload.State == model.AnotherUID {
+			return "another incarnation of " + e.Workload.Name
+		}
 		return "missing " + e.Workload.Name
 	default:
 		return workloadText(e.Workload)
@@ -83,7 +86,8 @@ func definitionText(d *model.Definition) string {
 	}
 	var b strings.Builder
 	for _, s := range append([]*model.Service{d.Winner}, d.Sources...) {
-		fmt.Fprintf(&b, "%v %v %s %d %v %v %v %v\n", s.Key, s.Registry, s.Name, s.Created, s.Ports, s.VIPs, s.Resolution, s.Selector.Map())
+		fmt.Fprintf(&b, "%v %v %s %d %v %v %v %v %q %v %v %v %v\n", s.Key, s.Registry, s.Name, s.Created, s.Ports, s.VIPs, s.External, s.Resolution, s.AliasOf,
+			s.Selector.Map(), s.Visibility, s.NodeLocal, s.DualStack)
 	}
 	fmt.Fprintf(&b, "%v %v %v %v %v %v\n", d.Key, d.Ports, d.VIPs, d.Accounts, d.Conflicts, d.Resolution)
 	return b.String()
@@ -98,6 +102,9 @@ func shardsText(list []model.Shard) string {
 			for i := range s.Endpoints {
 				e := &s.Endpoints[i]
 				fmt.Fprintf(&b, "    %v %d %d %s %s\n", e.Addr, e.Weight, e.Flags, s.Where(e), whoText(e))
+				if e.Flags&model.EndpointMissing != 0 {
+					fmt.Fprintf(&b, "      waits for uid %x\n", e.Workload.UID)
+				}
 			}
 		}
 	}

@@ -22,8 +22,65 @@ type cluster struct {
 
 	lastError string // of the newest epoch; "" once it is well
 	timedOut  bool
-	leaving   bool // its rows are being taken back
-	told      told // what the log knows
+	queued    bool               // its new credential waits for its turn
+	frozen    model.SourceHealth // what the last source observed; while none runs
+	told      told               // what the log knows
+
+	drain       *drain          // nil unless it is on its way out
+	drainBegins time.Time       // when the first step is, or was, due
+	share       uint8           // of its endpoints, in percent, as the core was told; 0 for all
+	said        <-chan struct{} // closed when the core has the last that the manager said; nil if nothing
+	leaving     bool            // its rows are being taken back
+}
+
+// freeze ends all sources and keeps what the one in force has observed.
+func (c *cluster) freeze() {
+	if len(c.runs) > 0 {
+		// One that follows no epoch in force says nothing of what is known.
+		if serving, complete := c.serving(); complete || c.complete.Epoch == 0 {
+			c.frozen, _ = serving.health()
+		}
+	}
+	for _, r := range c.runs {
+		r.end()
+	}
+}
+
+// saying reports whether the core has yet to take what the manager said last.
+func (c *cluster) saying() bool {
+	if c.said == nil {
+		return false
+	}
+	select {
+	case <-c.said:
+		return false
+	default:
+		return true
+	}
+}
+
+// serving returns the run that follows the epoch in force, else the oldest that
+// goes on; complete tells which of both. There is one run at least.
+func (c *cluster) serving() (r *run, complete bool) {
+	for _, r := range slices.Backward(c.runs) {
+		if r.spec.Epoch == c.complete.Epoch && !r.ending {
+			return r, true
+		}
+	}
+	for _, r := range c.runs {
+		if !r.ending {
+			return r, false
+		}
+	}
+	return c.runs[0], false
+}
+
+// rotating reports whether a new epoch follows one that is complete. One that
+// has tried for longer than patience is stuck and not counted.
+func (c *cluster) rotating(now time.Time, patience time.Duration) bool {
+	return c.complete.Epoch != 0 && slices.ContainsFunc(c.runs, func(r *run) bool {
+		return r.spec.Epoch > c.complete.Epoch && !r.ending && now.Sub(r.began) < patience
+	})
 }
 
 // told is what was logged last; it changes with what is worth a line.
@@ -51,7 +108,7 @@ func (c *cluster) step(now time.Time, e event, reason string, log *slog.Logger) 
 	case evUnreachable:
 		log.Warn("cluster does not answer", "state", t.state, "err", reason)
 	case evDeny:
-		log.Error("cluster refuses the credential", "state", t.state, "secret", c.claim.secret, "err", reason)
+		log.Error("cluster refuses the credential", "state", t.state, "from", c.claim.owner(), "err", reason)
 	case evAnswer, evComplete:
 		if was.event == evUnreachable || was.event == evDeny {
 			log.Info("cluster answers", "state", t.state)
@@ -62,17 +119,12 @@ func (c *cluster) step(now time.Time, e event, reason string, log *slog.Logger) 
 // observe derives the state from what the sources have seen. The epoch in force
 // decides; what is wrong with a newer one is told beside it.
 func (c *cluster) observe(now time.Time, log *slog.Logger) {
-	if c.leaving || len(c.runs) == 0 {
+	if len(c.runs) == 0 {
 		return
 	}
-	serving, newest := c.runs[0], c.runs[len(c.runs)-1]
-	for _, r := range c.runs {
-		if r.spec.Epoch == c.complete.Epoch {
-			serving = r
-		}
-	}
+	newest := c.runs[len(c.runs)-1]
+	serving, complete := c.serving()
 	h, err := serving.health()
-	complete := serving.spec.Epoch == c.complete.Epoch
 	e, reason, ok := judge(&h, err, complete)
 	c.lastError = reason
 	if serving != newest {
@@ -81,6 +133,9 @@ func (c *cluster) observe(now time.Time, log *slog.Logger) {
 			c.lastError = "new credential: " + r
 			reason = c.lastError
 		}
+	}
+	if c.queued {
+		reason = "its new credential waits until fewer clusters rotate"
 	}
 	if c.claim.err != nil {
 		c.lastError = c.claim.err.Error()
@@ -138,7 +193,7 @@ func (c *cluster) settle() (start bool) {
 // status returns what is shown of the cluster.
 func (c *cluster) status() Status {
 	s := Status{
-		ID: c.claim.id, Type: c.claim.kind.String(), kind: c.claim.kind, Secret: c.claim.secret, Dir: c.claim.dir,
+		ID: c.claim.id, Type: c.claim.kind.String(), kind: c.claim.kind, Secret: c.claim.secret, File: c.claim.file, Dir: c.claim.dir,
 		State: c.life.state, Reason: c.life.reason, Since: c.life.since, Added: c.added, Epoch: c.newest,
 		LastError: c.lastError, TimedOut: c.timedOut,
 	}
@@ -149,21 +204,24 @@ func (c *cluster) status() Status {
 		s.Epoch, s.Known, s.SyncDuration = k.Epoch, true, c.took
 		s.Services, s.Slices, s.Workloads, s.Endpoints = k.Services, k.Slices, k.Workloads, k.Endpoints
 	}
+	s.health = c.frozen
 	for _, r := range c.runs {
-		if r.spec.Epoch == s.Epoch {
+		if r.spec.Epoch == s.Epoch && !r.ending {
 			s.health, _ = r.health()
 		}
 	}
-	s.LastEvent = oldestEvent(&s.health)
+	s.Kinds, s.LastEvent = kindsOf(&s.health)
+	s.Served = c.served()
+	if c.drain != nil && !c.leaving {
+		s.Removal = &Removal{Begins: c.drainBegins, Ends: c.drain.ends()}
+	}
 	return s
 }
 
-func oldestEvent(h *model.SourceHealth) time.Time {
-	oldest := h.Kinds[0].LastEvent
-	for k := range model.Kinds {
-		if t := h.Kinds[k].LastEvent; t.Before(oldest) {
-			oldest = t
-		}
+// served returns which part of the endpoints the core serves, in percent.
+func (c *cluster) served() uint8 {
+	if c.share == 0 {
+		return 100
 	}
-	return oldest
+	return c.share
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // tick is how often the manager looks at its clusters when nothing wakes it:
-// what sources observe and what time brings is noticed that late at most.
+// what sources observe is noticed that late at most.
 const tick = 500 * time.Millisecond
 
 // Options says where clusters are known from and how they are followed.
@@ -37,11 +37,18 @@ type Options struct {
 	// Secrets there are no remote clusters.
 	Secrets         kubernetes.Interface
 	SecretNamespace string
-	// AllowInsecure lets kubeconfigs from secrets use plain HTTP or skip the
+	// AllowInsecure lets kubeconfigs from secrets and files use plain HTTP or skip the
 	// verification of certificates (AllowInsecureSetting).
 	AllowInsecure bool
+	// KubeconfigDir is a directory of kubeconfigs, one file a cluster; "" for
+	// none. Files are trusted no more than secrets.
+	KubeconfigDir string
 	// Fleet is a directory of which each subdirectory is a cluster; "" for none.
 	Fleet string
+	// UndoWindow is how long the endpoints of a cluster that is no longer wanted
+	// stay, in case it is wanted again, before they leave in steps. 0 removes
+	// them at once.
+	UndoWindow time.Duration
 
 	// NewRunner makes the source of a cluster. It must not reach out to it yet.
 	NewRunner func(Spec) (Runner, error)
@@ -57,14 +64,16 @@ type Manager struct {
 	options Options
 	log     *slog.Logger
 	secrets *secrets // nil if there are none
+	files   *files   // nil if there are none
 	fleet   *fleet   // nil if there is none
 	metrics *metrics
 
 	// For any goroutine.
-	wake  chan struct{} // of size one
-	view  atomic.Pointer[view]
-	ready atomic.Bool
-	inbox inbox
+	wake      chan struct{} // of size one
+	view      atomic.Pointer[view]
+	ready     chan struct{} // closed once ready
+	readyOnce sync.Once
+	inbox     inbox
 
 	// Owned by the goroutine of Run.
 	began   time.Time
@@ -102,7 +111,7 @@ func New(o Options) (*Manager, error) {
 		o.Logger = slog.Default()
 	}
 	m := &Manager{
-		options: o, log: o.Logger, wake: make(chan struct{}, 1),
+		options: o, log: o.Logger, wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		members: map[model.ClusterID]*cluster{}, told: map[string]string{},
 	}
 	m.inbox.synced = map[model.ClusterID]model.Synced{}
@@ -113,6 +122,9 @@ func New(o Options) (*Manager, error) {
 			changed: m.changed, counted: func(event string) { m.metrics.secretEvents.WithLabelValues(event).Inc() },
 			views: map[string]secretView{},
 		}
+	}
+	if o.KubeconfigDir != "" {
+		m.files = &files{dir: o.KubeconfigDir, allowInsecure: o.AllowInsecure, changed: m.changed}
 	}
 	if o.Fleet != "" {
 		m.fleet = &fleet{dir: o.Fleet, log: o.Logger, changed: m.changed}
@@ -138,20 +150,41 @@ func (m *Manager) Run(ctx context.Context, out func(context.Context, model.Batch
 	if m.secrets != nil {
 		m.work.Go(func() { m.secrets.run(ctx) })
 	}
+	if m.files != nil {
+		m.work.Go(func() { m.files.run(ctx) })
+	}
 	if m.fleet != nil {
 		m.work.Go(func() { m.fleet.run(ctx) })
 	}
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
 	for {
-		m.reconcile(time.Now())
+		now := time.Now()
+		m.reconcile(now)
+		timer.Reset(min(tick, m.due(now)))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-m.wake:
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
+}
+
+// due returns how long it takes until time alone changes something.
+func (m *Manager) due(now time.Time) time.Duration {
+	next := tick
+	for _, c := range m.members {
+		if c.drain != nil && !c.leaving && !c.saying() {
+			next = min(next, c.drain.due.Sub(now))
+		}
+		if c.complete.Epoch == 0 && !c.timedOut {
+			if d := c.added.Add(m.options.SyncTimeout).Sub(now); d > 0 {
+				next = min(next, d)
+			}
+		}
+	}
+	return max(0, next)
 }
 
 // changed wakes the manager. It never waits.

@@ -41,6 +41,8 @@ type world struct {
 	buildErr map[string]error
 	hold     map[string]chan struct{} // runs that do not end before this is closed
 	silent   map[string]bool          // runs that are not complete by themselves
+	slow     chan struct{}            // if set, the core takes nothing before it is closed
+	offered  int                      // what the manager itself had to say to a slow core
 }
 
 // lockedBuffer is written by goroutines of the manager while tests read it.
@@ -97,12 +99,29 @@ func (s *obedient) Run(ctx context.Context, out func(context.Context, model.Batc
 }
 
 // out plays the core.
-func (w *world) out(_ context.Context, b model.Batch) error {
+func (w *world) out(ctx context.Context, b model.Batch) error {
 	name := fmt.Sprintf("%s/%d", b.Source.Cluster, b.Epoch)
+	w.mu.Lock()
+	slow := w.slow
+	if slow != nil && (b.Removed || b.Share != 0) {
+		w.offered++
+	}
+	w.mu.Unlock()
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if b.Removed {
 		w.events = append(w.events, "removed "+name)
+		return nil
+	}
+	if b.Share != 0 {
+		w.events = append(w.events, fmt.Sprintf("%d%% %s", b.Share, name))
 		return nil
 	}
 	w.events = append(w.events, "synced "+name)
@@ -351,7 +370,7 @@ func TestRefusedKubeconfig(t *testing.T) {
 		w.expect("start good/1, synced good/1")
 		w.expectStates("bad istio-system/s invalid, good istio-system/s synced")
 		log := w.log.String()
-		if n := strings.Count(log, "kubeconfig is refused"); n != 1 || !strings.Contains(log, "secret=istio-system/s key=bad") || !strings.Contains(log, AllowInsecureSetting) {
+		if n := strings.Count(log, "kubeconfig is refused"); n != 1 || !strings.Contains(log, "cluster=bad secret=istio-system/s") || !strings.Contains(log, AllowInsecureSetting) {
 			t.Errorf("told %d times:\n%s", n, log)
 		}
 		if ready, waiting := w.manager.Ready(time.Now()); !ready {

@@ -3,6 +3,7 @@ package clusters
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,26 +14,89 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"tributary/model"
 )
 
 // AllowInsecureSetting is the setting that lets kubeconfigs of secrets skip the
 // verification of certificates, or use plain HTTP.
 const AllowInsecureSetting = "--allow-insecure-kubeconfig"
 
-// parseKubeconfig reads a kubeconfig that came from a secret. Whoever can write
-// such a secret must not thereby run programs, read files or use the network as
+// maxKubeconfig is the size above which a kubeconfig is not read. API servers
+// keep secrets below it.
+const maxKubeconfig = 1 << 20
+
+// parseKubeconfig reads a kubeconfig that came from a secret or a file. Whoever
+// can write one must not thereby run programs, read files or use the network as
 // this process: what would allow that is refused, and what is left is copied
 // field by field, so that a field that a later release of client-go adds does
 // not slip through. Errors never hold a part of a value.
 func parseKubeconfig(data []byte, allowInsecure bool) (*rest.Config, error) {
-	config, err := clientcmd.Load(data)
+	config, err := load(data)
 	if err != nil {
-		return nil, fmt.Errorf("it does not parse as a kubeconfig%s", lineOf(err))
+		return nil, err
 	}
 	if config.CurrentContext == "" {
 		return nil, errors.New("current-context is not set")
 	}
-	context := config.Contexts[config.CurrentContext]
+	return accept(config, config.CurrentContext, allowInsecure)
+}
+
+// parseKubeconfigFile is parseKubeconfig for a file that also has to tell whose
+// kubeconfig it is. As in Istio, that is the cluster of the current context,
+// else of the first context, else the first cluster. The same context is used to
+// reach it. The ID is returned with most errors too; "" if there is none.
+func parseKubeconfigFile(data []byte, allowInsecure bool) (model.ClusterID, *rest.Config, error) {
+	config, err := load(data)
+	if err != nil {
+		return "", nil, err
+	}
+	// A map has no first one, so the lists are read once more.
+	var lists struct {
+		Contexts, Clusters []struct{ Name string }
+	}
+	if err := yaml.Unmarshal(data, &lists); err != nil {
+		return "", nil, fmt.Errorf("it does not parse as a kubeconfig%s", lineOf(err))
+	}
+	context, name := config.CurrentContext, ""
+	if context == "" && len(lists.Contexts) > 0 {
+		context = lists.Contexts[0].Name
+	}
+	switch c := config.Contexts[context]; {
+	case c != nil:
+		name = c.Cluster
+	case len(lists.Clusters) > 0:
+		name = lists.Clusters[0].Name
+	}
+	if !fileClusterID.MatchString(name) {
+		return "", nil, errors.New("no cluster is named in it, or with characters that an ID cannot have")
+	}
+	if context == "" {
+		return model.ClusterID(name), nil, errors.New("it has no context")
+	}
+	accepted, err := accept(config, context, allowInsecure)
+	return model.ClusterID(name), accepted, err
+}
+
+// fileClusterID is what a kubeconfig may call its cluster. Clouds like names
+// with slashes and colons.
+var fileClusterID = regexp.MustCompile(`^[a-zA-Z0-9][-._:/@a-zA-Z0-9]{0,252}$`)
+
+func load(data []byte) (*api.Config, error) {
+	if len(data) > maxKubeconfig {
+		return nil, fmt.Errorf("it is larger than %d KiB", maxKubeconfig>>10)
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("it does not parse as a kubeconfig%s", lineOf(err))
+	}
+	return config, nil
+}
+
+// accept makes a configuration of one context, or tells why not.
+func accept(config *api.Config, name string, allowInsecure bool) (*rest.Config, error) {
+	context := config.Contexts[name]
 	if context == nil {
 		return nil, errors.New("current-context names a context that is not there")
 	}
@@ -85,7 +149,7 @@ func refuse(cluster *api.Cluster, user *api.AuthInfo, allowInsecure bool) error 
 			"as (impersonation)", "it would act as somebody else"},
 	} {
 		if f.set {
-			return fmt.Errorf("%s is not allowed in a kubeconfig from a secret: %s", f.name, f.why)
+			return fmt.Errorf("%s is not allowed in the kubeconfig of a remote cluster: %s", f.name, f.why)
 		}
 	}
 	if cluster.InsecureSkipTLSVerify && !allowInsecure {
@@ -119,6 +183,9 @@ func checkCredentials(c *rest.Config) error {
 	if strings.ContainsFunc(c.BearerToken, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return errors.New("token holds white space or a control character")
 	}
+	if strings.ContainsFunc(c.Username+c.Password+c.ServerName, unicode.IsControl) {
+		return errors.New("username, password or tls-server-name holds a control character")
+	}
 	if c.BearerToken != "" && c.Username != "" {
 		return errors.New("it has both a token and a username")
 	}
@@ -151,6 +218,24 @@ func lineOf(err error) string {
 		return " (" + m + ")"
 	}
 	return ""
+}
+
+// redact takes the credential of a configuration out of a text that the other
+// side may have written: an API server can repeat in an error what it was sent.
+func redact(s string, c *rest.Config) string {
+	if c == nil {
+		return s
+	}
+	basic := ""
+	if c.Password != "" {
+		basic = base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
+	}
+	for _, secret := range []string{c.BearerToken, basic, c.Password} {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[credential]")
+		}
+	}
+	return s
 }
 
 // LoadKubeconfig reads the operator's own kubeconfig, which is trusted: it may

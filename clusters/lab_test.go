@@ -95,8 +95,7 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2]}]
 `
 
-// A remote cluster is added, its objects arrive, its credential is spoiled and
-// repaired, and it is removed: all with real API servers.
+// Clusters with real API servers.
 func TestRealClusters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts API servers")
@@ -108,7 +107,14 @@ func TestRealClusters(t *testing.T) {
 	config, east := l.Cluster("config"), l.Cluster("east")
 	config.CreateNamespace(t, "istio-system")
 	east.CreateNamespace(t, "shop")
+	t.Run("life", func(t *testing.T) { lifeOfACluster(t, config, east) })
+	t.Run("rotation and drain", func(t *testing.T) { rotationAndDrain(t, config, east) })
+	t.Run("permissions", func(t *testing.T) { leastPermissions(t, config, east) })
+}
 
+// lifeOfACluster: a remote cluster is added, its objects arrive, its credential
+// is spoiled and repaired, its API server dies and comes back, and it is removed.
+func lifeOfACluster(t *testing.T, config, east *lab.Cluster) {
 	client, closeAll, err := kube.Dial(config.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -116,14 +122,7 @@ func TestRealClusters(t *testing.T) {
 	defer closeAll()
 	registry := prometheus.NewRegistry()
 	manager, err := clusters.New(clusters.Options{
-		ClusterID: "config", Config: config.Config(), Secrets: client, Metrics: registry,
-		NewRunner: func(s clusters.Spec) (clusters.Runner, error) {
-			client, closeAll, err := kube.Dial(s.Config)
-			if err != nil {
-				return nil, err
-			}
-			return kube.NewWatcher(kube.WatchConfig{Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll}), nil
-		},
+		ClusterID: "config", Config: config.Config(), Secrets: client, Metrics: registry, NewRunner: watcherOf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ type claim struct {
 	id     model.ClusterID
 	kind   Type
 	secret string // "namespace/name"; "" unless from a secret
+	file   string // path; "" unless from a file
 	sum    [sha256.Size]byte
 	config *rest.Config // nil for a directory
 	dir    string
@@ -40,10 +41,44 @@ type claim struct {
 
 // owner tells claims of different origin apart, also if they read the same.
 func (c *claim) owner() string {
-	if c.kind == Remote {
+	switch {
+	case c.file != "":
+		return "file " + c.file
+	case c.kind == Remote:
 		return "secret " + c.secret
 	}
 	return c.kind.String()
+}
+
+// origin names the claim in the log: its ID and where it is from.
+func (c *claim) origin() []any {
+	attrs := []any{"cluster", c.id}
+	for _, a := range []struct{ name, value string }{{"secret", c.secret}, {"file", c.file}, {"dir", c.dir}} {
+		if a.value != "" {
+			attrs = append(attrs, a.name, a.value)
+		}
+	}
+	return attrs
+}
+
+// succeeds reports whether c is the claim that was, perhaps with another
+// credential, and not somebody else's on the same ID. A kubeconfig file with
+// another name is the same claim if it reads the same.
+func (c *claim) succeeds(was *claim) bool {
+	return c.owner() == was.owner() || c.file != "" && was.file != "" && c.sum == was.sum
+}
+
+// lost tells that nobody makes the claim any more.
+func (c *claim) lost() string {
+	switch {
+	case c.file != "":
+		return "file " + c.file + " is gone, or names another cluster"
+	case c.secret != "":
+		return "secret " + c.secret + " is gone, or has no such key any more"
+	case c.dir != "":
+		return "directory " + c.dir + " is gone"
+	}
+	return "it is not wanted any more"
 }
 
 // refusal is a claim that is not granted.
@@ -66,6 +101,7 @@ type membership struct {
 	own     model.ClusterID // of the config cluster; "" if there is none
 	fixed   []claim         // the config cluster
 	fleet   []claim         // directories
+	files   []claim         // kubeconfigs, sorted by file
 	secrets []secretView
 	lists   []list
 }
@@ -88,6 +124,11 @@ func (m *Manager) wanted() (w membership) {
 		w.fleet, l.listed, l.err = m.fleet.snapshot()
 		w.lists = append(w.lists, l)
 	}
+	if m.files != nil {
+		l := list{what: "the kubeconfigs in " + m.options.KubeconfigDir}
+		w.files, l.listed, l.err = m.files.snapshot()
+		w.lists = append(w.lists, l)
+	}
 	if m.secrets != nil {
 		l := list{what: "the remote secrets in namespace " + m.options.SecretNamespace}
 		w.secrets, l.listed, l.err = m.secrets.snapshot()
@@ -98,17 +139,24 @@ func (m *Manager) wanted() (w membership) {
 
 // grant decides who owns which ID. It is level-triggered: whatever happened in
 // between, the answer follows from what there is now. The config cluster comes
-// first, then directories, then secrets, the older first, then by name. An owner
+// first, then directories, then files by name, which are the operator's, then
+// secrets, the older first, then by name. An owner
 // whose kubeconfig is refused owns its ID all the same: that its successor
 // changes with a typing mistake would be no help to anybody.
 func (m *membership) grant() (granted map[model.ClusterID]claim, refused []refusal) {
 	granted = map[model.ClusterID]claim{}
-	for _, c := range slices.Concat(m.fixed, m.fleet) {
-		if owner, taken := granted[c.id]; taken {
+	for _, c := range slices.Concat(m.fixed, m.fleet, m.files) {
+		owner, taken := granted[c.id]
+		switch {
+		case c.id == "": // a file that does not even tell whose it is
+			refused = append(refused, refusal{c, Invalid, c.err.Error()})
+		case taken && owner.file != "":
+			refused = append(refused, refusal{c, Conflict, "the cluster ID belongs to " + owner.owner()})
+		case taken:
 			refused = append(refused, refusal{c, Conflict, "the cluster ID belongs to the " + owner.owner() + " cluster"})
-			continue
+		default:
+			granted[c.id] = c
 		}
-		granted[c.id] = c
 	}
 	secrets := slices.Clone(m.secrets)
 	slices.SortFunc(secrets, func(a, b secretView) int {
@@ -133,7 +181,7 @@ func (m *membership) grant() (granted map[model.ClusterID]claim, refused []refus
 		}
 	}
 	slices.SortFunc(refused, func(a, b refusal) int {
-		return cmp.Or(strings.Compare(string(a.id), string(b.id)), strings.Compare(a.secret, b.secret), strings.Compare(a.dir, b.dir))
+		return cmp.Or(strings.Compare(string(a.id), string(b.id)), strings.Compare(a.secret, b.secret), strings.Compare(a.file, b.file), strings.Compare(a.dir, b.dir))
 	})
 	return granted, refused
 }

@@ -27,7 +27,7 @@ var (
 	stateDesc = prometheus.NewDesc("tributary_cluster_state",
 		"Whether a cluster is in a state: 1 for the one it is in.", []string{"cluster", "state"}, nil)
 	refusedDesc = prometheus.NewDesc("tributary_cluster_refused_keys",
-		"Keys of remote secrets that are refused now, by state.", []string{"state"}, nil)
+		"Keys of remote secrets and kubeconfig files that are refused now, by state.", []string{"state"}, nil)
 	epochDesc = prometheus.NewDesc("tributary_cluster_epoch",
 		"Which credential of a cluster is in force, counted.", []string{"cluster"}, nil)
 	syncSecondsDesc = prometheus.NewDesc("tributary_cluster_sync_seconds",
@@ -38,6 +38,10 @@ var (
 		"Objects, ports and addresses that could not be used, since the source began.", []string{"cluster", "kind"}, nil)
 	eventAgeDesc = prometheus.NewDesc("tributary_cluster_last_event_age_seconds",
 		"Time since the last list, event or bookmark of a kind.", []string{"cluster", "kind"}, nil)
+	errorAgeDesc = prometheus.NewDesc("tributary_cluster_last_error_age_seconds",
+		"Time since a list or watch of a kind failed last, if one did since the source began.", []string{"cluster", "kind"}, nil)
+	servedDesc = prometheus.NewDesc("tributary_cluster_served_ratio",
+		"Which part of a cluster's endpoints is served: 1, or less while it drains.", []string{"cluster"}, nil)
 )
 
 func newMetrics(m *Manager) *metrics {
@@ -48,7 +52,7 @@ func newMetrics(m *Manager) *metrics {
 		syncTimeouts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "remote_cluster_sync_timeouts_total",
 			Help: "Clusters that had not synced when readiness stopped waiting for them."}, []string{"cluster"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "tributary_cluster_kubeconfigs_refused_total",
-			Help: "Kubeconfigs in remote secrets that were refused."}),
+			Help: "Kubeconfigs in remote secrets and files that were refused."}),
 	}
 }
 
@@ -60,7 +64,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.secretEvents.Describe(ch)
 	m.syncTimeouts.Describe(ch)
 	m.refused.Describe(ch)
-	for _, d := range []*prometheus.Desc{managedDesc, syncStatusDesc, stateDesc, refusedDesc, epochDesc, syncSecondsDesc, errorsDesc, droppedDesc, eventAgeDesc} {
+	for _, d := range []*prometheus.Desc{managedDesc, syncStatusDesc, stateDesc, refusedDesc, epochDesc, syncSecondsDesc, errorsDesc, droppedDesc, eventAgeDesc, errorAgeDesc, servedDesc} {
 		ch <- d
 	}
 }
@@ -92,6 +96,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		gauge(epochDesc, float64(s.Epoch), id)
+		gauge(servedDesc, float64(s.Served)/100, id)
 		if s.Known {
 			gauge(syncSecondsDesc, s.SyncDuration.Seconds(), id)
 		}
@@ -101,6 +106,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(row.Dropped), id, k.String())
 			if !row.LastEvent.IsZero() {
 				gauge(eventAgeDesc, now.Sub(row.LastEvent).Seconds(), id, k.String())
+			}
+			if !row.LastErrorAt.IsZero() {
+				gauge(errorAgeDesc, now.Sub(row.LastErrorAt).Seconds(), id, k.String())
 			}
 		}
 	}

@@ -19,6 +19,9 @@ func (m *Manager) reconcile(now time.Time) {
 	for id, s := range synced {
 		if c := m.members[id]; c != nil && s.Source == source(id) {
 			c.finish(now, s, m.log)
+			if c.drain == nil && !c.leaving && c.served() < 100 {
+				m.tellShare(c, 100)
+			}
 		}
 	}
 	w := m.wanted()
@@ -26,8 +29,29 @@ func (m *Manager) reconcile(now time.Time) {
 	m.refused = refused
 	for _, id := range sorted(m.members) {
 		c := m.members[id]
-		if want, ok := granted[id]; !c.leaving && (!ok || want.owner() != c.claim.owner()) {
-			m.remove(now, c)
+		want, ok := granted[id]
+		switch {
+		case c.leaving:
+		case ok && !want.succeeds(&c.claim):
+			// Whether it is the same cluster nobody knows: nothing of the one may
+			// stand for the other.
+			m.remove(now, c, "its ID belongs to "+want.owner()+" now")
+		case c.drain != nil && ok && want.err == nil:
+			m.keep(now, c)
+		case c.drain != nil:
+			c.lastError = ""
+			if ok { // what is refused cannot replace what is known: it goes on leaving
+				c.lastError = want.err.Error()
+			}
+			m.leave(now, c)
+		case !ok:
+			m.dismiss(now, c)
+		}
+	}
+	rotating := 0
+	for _, c := range m.members {
+		if c.rotating(now, m.options.SyncTimeout) {
+			rotating++
 		}
 	}
 	for _, id := range sorted(granted) {
@@ -36,12 +60,19 @@ func (m *Manager) reconcile(now time.Time) {
 			c = &cluster{claim: granted[id], life: life{since: now}, added: now, base: m.floor, newest: m.floor}
 			m.members[id] = c
 		}
-		if c.leaving {
+		if c.leaving || c.drain != nil {
 			continue // its successor begins when it has gone
 		}
 		c.claim = granted[id]
+		c.queued = false
 		if c.settle() {
-			m.start(now, c)
+			rotation := c.complete.Epoch != 0
+			if c.queued = rotation && rotating >= maxRotations; !c.queued {
+				m.start(now, c)
+			}
+			if rotation {
+				rotating++
+			}
 		}
 		if c.claim.err != nil && len(c.runs) == 0 {
 			c.step(now, evRefuse, c.claim.err.Error(), m.log)
@@ -52,6 +83,12 @@ func (m *Manager) reconcile(now time.Time) {
 	m.tell(w.lists)
 	m.publish(now, w.lists)
 }
+
+// maxRotations is how many clusters may read everything anew at once, for their
+// credential was replaced or their removal undone: each holds its rows twice
+// meanwhile. Those that wait go on with what they have. First reads are not
+// bounded, as they hold their rows once, and nothing else is known of them.
+const maxRotations = 4
 
 func sorted[V any](byID map[model.ClusterID]V) []model.ClusterID {
 	return slices.Sorted(maps.Keys(byID))
@@ -71,7 +108,7 @@ func (m *Manager) start(now time.Time, c *cluster) {
 	}
 	c.runs = append(c.runs, r)
 	c.step(now, evStart, "", m.log)
-	m.log.Debug("cluster started", "cluster", c.claim.id, "epoch", c.newest, "secret", c.claim.secret, "dir", c.claim.dir)
+	m.log.With(c.claim.origin()...).Debug("cluster started", "epoch", c.newest)
 	m.work.Go(func() {
 		defer stop()
 		r.keep(ctx, m.options.NewRunner, m.out, m.changed)
@@ -80,14 +117,12 @@ func (m *Manager) start(now time.Time, c *cluster) {
 
 // remove ends a cluster: its sources are stopped and waited for, and only then
 // are its rows taken back, so that nothing can bring them in again.
-func (m *Manager) remove(now time.Time, c *cluster) {
+func (m *Manager) remove(now time.Time, c *cluster, why string) {
 	c.leaving = true
-	c.step(now, evRemove, "", m.log)
-	m.log.Info("cluster removed", "cluster", c.claim.id, "secret", c.claim.secret, "dir", c.claim.dir)
-	id, runs, last := c.claim.id, slices.Clone(c.runs), c.newest
-	for _, r := range runs {
-		r.end()
-	}
+	c.step(now, evRemove, why, m.log)
+	m.log.With(c.claim.origin()...).Info("cluster removed", "reason", why)
+	c.freeze()
+	id, runs, said, last := c.claim.id, slices.Clone(c.runs), c.said, c.newest
 	if last == c.base { // none was ever started
 		delete(m.members, id)
 		return
@@ -95,6 +130,9 @@ func (m *Manager) remove(now time.Time, c *cluster) {
 	m.work.Go(func() {
 		for _, r := range runs {
 			<-r.done
+		}
+		if said != nil {
+			<-said
 		}
 		err := m.out(m.ctx, model.Batch{Source: source(id), Epoch: last, Removed: true, Received: time.Now()})
 		if m.ctx.Err() != nil {
@@ -139,16 +177,16 @@ func (m *Manager) tell(lists []list) {
 	now := make(map[string]string, len(m.refused))
 	for i := range m.refused {
 		r := &m.refused[i]
-		key := "claim " + r.owner() + r.dir + " " + string(r.id)
+		key := "claim " + r.owner() + r.dir + " " + string(r.id) // of one origin and ID there is one
 		now[key] = r.reason + string(r.sum[:])
 		if m.told[key] == now[key] {
 			continue
 		}
 		if r.state == Invalid {
 			m.metrics.refused.Inc()
-			m.log.Error("kubeconfig is refused", "cluster", r.id, "secret", r.secret, "key", r.id, "err", r.reason)
+			m.log.With(r.origin()...).Error("kubeconfig is refused", "err", r.reason)
 		} else {
-			m.log.Warn("cluster is ignored", "cluster", r.id, "secret", r.secret, "dir", r.dir, "reason", r.reason)
+			m.log.With(r.origin()...).Warn("cluster is ignored", "reason", r.reason)
 		}
 	}
 	for _, l := range lists {

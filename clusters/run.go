@@ -92,15 +92,26 @@ func (r *run) set(runner Runner, err error) {
 	r.runner, r.err = runner, err
 }
 
-// health returns what the source observed, or why there is no source.
+// health returns what the source observed, or why there is no source, without
+// its credential.
 func (r *run) health() (model.SourceHealth, error) {
 	r.mu.Lock()
 	runner, err := r.runner, r.err
 	r.mu.Unlock()
 	if runner == nil {
+		if err != nil {
+			err = errors.New(redact(err.Error(), r.spec.Config))
+		}
 		return model.SourceHealth{}, err
 	}
-	return runner.Health(), nil
+	h := runner.Health()
+	for k := range h.Kinds {
+		row := &h.Kinds[k]
+		for _, text := range []*string{&row.Detail, &row.LastError, &row.Remark} {
+			*text = redact(*text, r.spec.Config)
+		}
+	}
+	return h, nil
 }
 
 // end tells the run to stop. It does not wait.

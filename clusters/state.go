@@ -62,7 +62,7 @@ const (
 	evUndrain                  // put them back
 	evRefuse                   // its kubeconfig is refused
 	evClash                    // its ID is taken
-	evRemove                   // it is no longer wanted
+	evRemove                   // its rows are to go at once: the end of a drain, or without one
 
 	events
 )
@@ -81,20 +81,21 @@ func (e event) String() string { return eventNames[e] }
 //   - A complete cluster whose kubeconfig is replaced by a refused one goes on
 //     with the old one.
 //   - A cluster that drains goes on draining, whatever is heard of it, until it
-//     is undrained.
+//     is undrained. Then it has to be read anew before it is synced: what is known
+//     of it is as old as the drain.
 //   - removed is the end. The same ID added again is another cluster.
 //
 // The columns are start, answer, complete, unreachable, deny, silent, expire,
 // drain, undrain, refuse, clash, remove.
 var transitions = [states][events]State{
 	Pending:  {Pending, Syncing, Synced, Pending, Denied, Pending, Pending, Pending, Pending, Invalid, Conflict, Removed},
-	Syncing:  {Syncing, Syncing, Synced, Syncing, Denied, Syncing, Syncing, Syncing, Syncing, Invalid, Conflict, Removed},
+	Syncing:  {Syncing, Syncing, Synced, Syncing, Denied, Syncing, Syncing, Draining, Syncing, Invalid, Conflict, Removed},
 	Synced:   {Synced, Synced, Synced, Synced, Denied, Suspect, Stale, Draining, Synced, Synced, Synced, Removed},
 	Suspect:  {Suspect, Synced, Synced, Suspect, Denied, Suspect, Stale, Draining, Suspect, Suspect, Suspect, Removed},
 	Stale:    {Stale, Syncing, Synced, Stale, Stale, Stale, Stale, Draining, Stale, Stale, Stale, Removed},
-	Draining: {Draining, Draining, Draining, Draining, Draining, Draining, Draining, Draining, Synced, Draining, Draining, Removed},
+	Draining: {Draining, Draining, Draining, Draining, Draining, Draining, Draining, Draining, Syncing, Draining, Draining, Removed},
 	Removed:  {Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed},
-	Invalid:  {Pending, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Conflict, Removed},
+	Invalid:  {Pending, Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Draining, Invalid, Invalid, Conflict, Removed},
 	Denied:   {Denied, Syncing, Synced, Denied, Denied, Denied, Stale, Draining, Denied, Denied, Conflict, Removed},
 	Conflict: {Pending, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Conflict, Invalid, Conflict, Removed},
 }

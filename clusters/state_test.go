@@ -45,7 +45,10 @@ func TestTransitions(t *testing.T) {
 		{Stale, evAnswer, Syncing},
 		{Stale, evDeny, Stale}, // its endpoints stay graded
 		{Draining, evComplete, Draining},
-		{Draining, evUndrain, Synced},
+		{Draining, evUndrain, Syncing}, // read anew first
+		{Syncing, evDrain, Draining},
+		{Invalid, evDrain, Draining}, // refused after its removal was undone
+		{Draining, evRemove, Removed},
 		{Synced, evRefuse, Synced}, // the earlier kubeconfig goes on
 		{Synced, evDeny, Denied},
 		{Denied, evComplete, Synced},

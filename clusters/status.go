@@ -9,12 +9,12 @@ import (
 	"tributary/model"
 )
 
-// Status is what is known of one cluster, or of one key of a secret that is
-// refused.
+// Status is what is known of one cluster, or of a kubeconfig that is refused.
 type Status struct {
-	ID     model.ClusterID `json:"id"`
+	ID     model.ClusterID `json:"id"`               // "" of a file that does not tell whose it is
 	Type   string          `json:"type"`             // local, remote or directory
 	Secret string          `json:"secret,omitempty"` // "namespace/name"; "" unless from a secret
+	File   string          `json:"file,omitempty"`   // of a kubeconfig; "" unless from a file
 	Dir    string          `json:"dir,omitempty"`    // of manifests
 	State  State           `json:"state"`
 	Reason string          `json:"reason,omitempty"`
@@ -35,15 +35,67 @@ type Status struct {
 	LastEvent time.Time `json:"lastEvent"` // of the kind that is silent longest; zero if one never spoke
 	TimedOut  bool      `json:"timedOut"`  // readiness no longer waits for it
 
+	// Kinds tells of each kind how it is heard. While a cluster drains, and until
+	// a new credential is in force, it is what the last source observed.
+	Kinds []KindStatus `json:"kinds,omitempty"`
+
+	// Removal is set while the cluster is on its way out. Served is which part of
+	// its endpoints is served, in percent.
+	Removal *Removal `json:"removal,omitempty"`
+	Served  uint8    `json:"served"`
+
 	health model.SourceHealth
 	kind   Type
+}
+
+// Removal is how a cluster leaves. It may be undone until it Ends.
+type Removal struct {
+	Begins time.Time `json:"begins"` // when the first endpoints leave
+	Ends   time.Time `json:"ends"`   // when the last do
+}
+
+// KindStatus is how one kind of a cluster is heard.
+type KindStatus struct {
+	Kind      string    `json:"kind"`
+	LastEvent time.Time `json:"lastEvent,omitzero"` // a page, an event or a bookmark; zero if there was none
+	Version   string    `json:"version,omitempty"`  // newest resourceVersion heard
+	// Trouble is what is wrong now: none, faulty, unreachable or denied.
+	Trouble string `json:"trouble"`
+	// Remark tells what is missing without being a trouble.
+	Remark string `json:"remark,omitempty"`
+	// LastError is the last failure, over or not, and LastErrorAt when it was.
+	LastError   string    `json:"lastError,omitempty"`
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	Errors      uint64    `json:"errors"`
+	Dropped     uint64    `json:"dropped"`
+}
+
+// kindsOf returns what is shown of the kinds of a source, and when the one that
+// is silent longest was heard last; zero if one never was.
+func kindsOf(h *model.SourceHealth) (kinds []KindStatus, oldest time.Time) {
+	oldest = h.Kinds[0].LastEvent
+	for k := range model.Kinds {
+		row := &h.Kinds[k]
+		without := k.Optional() && row.LastEvent.IsZero()
+		if without && row.LastError == "" {
+			continue // the source has no such kind
+		}
+		kinds = append(kinds, KindStatus{
+			Kind: k.String(), LastEvent: row.LastEvent.UTC(), Version: row.Version, Trouble: row.Trouble.String(),
+			Remark: row.Remark, LastError: row.LastError, LastErrorAt: row.LastErrorAt.UTC(), Errors: row.Errors, Dropped: row.Dropped,
+		})
+		if row.LastEvent.Before(oldest) && !without {
+			oldest = row.LastEvent
+		}
+	}
+	return kinds, oldest
 }
 
 // SyncStatus returns the state in Istio's words, as in /debug/clusterz.
 func (s *Status) SyncStatus() string {
 	switch {
-	case s.State == Removed:
-		return "closed"
+	case s.State == Removed, s.Removal != nil:
+		return "closed" // its watches have ended
 	case s.Known:
 		return "synced"
 	case s.TimedOut, s.State.Refused():
@@ -60,7 +112,7 @@ func compareStatus(a, b Status) int {
 		return 0
 	}
 	return cmp.Or(strings.Compare(string(a.ID), string(b.ID)), cmp.Compare(refused(&a), refused(&b)),
-		strings.Compare(a.Secret, b.Secret), strings.Compare(a.Dir, b.Dir))
+		strings.Compare(a.Secret, b.Secret), strings.Compare(a.File, b.File), strings.Compare(a.Dir, b.Dir))
 }
 
 // refusedKey reports whether s stands for a claim that was never followed.
@@ -79,14 +131,14 @@ func (m *Manager) List() []Status {
 func (m *Manager) publish(now time.Time, lists []list) {
 	v := &view{}
 	type key struct {
-		id     model.ClusterID
-		secret string
+		id           model.ClusterID
+		secret, file string
 	}
 	running := map[key]bool{}
 	for _, c := range m.members {
 		s := c.status()
 		v.statuses = append(v.statuses, s)
-		running[key{s.ID, s.Secret}] = true
+		running[key{s.ID, s.Secret, s.File}] = true
 	}
 	before := map[model.ClusterID][]Status{}
 	for _, s := range m.view.Load().statuses {
@@ -96,15 +148,15 @@ func (m *Manager) publish(now time.Time, lists []list) {
 	}
 	for i := range m.refused {
 		r := &m.refused[i]
-		if r.kind == Remote && running[key{r.id, r.secret}] {
+		if r.kind == Remote && running[key{r.id, r.secret, r.file}] {
 			continue // the row of the cluster tells it
 		}
 		s := Status{
-			ID: r.id, Type: r.kind.String(), kind: r.kind, Secret: r.secret, Dir: r.dir,
+			ID: r.id, Type: r.kind.String(), kind: r.kind, Secret: r.secret, File: r.file, Dir: r.dir,
 			State: r.state, Reason: r.reason, Since: now, Added: now, LastError: r.reason,
 		}
 		for _, b := range before[s.ID] {
-			if b.Secret == s.Secret && b.Dir == s.Dir && b.State == s.State {
+			if b.Secret == s.Secret && b.File == s.File && b.Dir == s.Dir && b.State == s.State {
 				s.Since, s.Added = b.Since, b.Added
 			}
 		}
@@ -122,46 +174,13 @@ func (m *Manager) publish(now time.Time, lists []list) {
 		v.lists = append(v.lists, Waiting{What: what, Since: m.began})
 	}
 	m.view.Store(v)
-}
-
-// Waiting is something that readiness waits for.
-type Waiting struct {
-	Cluster model.ClusterID // "" if it is no single cluster
-	What    string
-	Since   time.Time
+	if len(missing(v, now, m.options.SyncTimeout)) == 0 {
+		m.becomeReady()
+	}
 }
 
 // view is what the manager shows of itself; immutable.
 type view struct {
 	statuses []Status
 	lists    []Waiting // lists of clusters that have not been read yet
-}
-
-// Ready reports whether this process knows enough to serve: which clusters
-// there are, and of each either all that it holds, or that nothing is to be
-// expected of it, or that it was waited for long enough. Once ready it stays so.
-// waiting tells what is missing, also when it no longer matters.
-func (m *Manager) Ready(now time.Time) (ready bool, waiting []Waiting) {
-	waiting = missing(m.view.Load(), now, m.options.SyncTimeout)
-	if len(waiting) == 0 {
-		m.ready.Store(true)
-	}
-	return m.ready.Load(), waiting
-}
-
-// missing lists what readiness has to wait for.
-func missing(v *view, now time.Time, patience time.Duration) []Waiting {
-	waiting := slices.Clone(v.lists)
-	for i := range v.statuses {
-		s := &v.statuses[i]
-		if s.Known || s.State == Removed || s.State.Refused() || !now.Before(s.Added.Add(patience)) {
-			continue
-		}
-		what := "the cluster is " + s.State.String()
-		if s.Reason != "" {
-			what += ": " + s.Reason
-		}
-		waiting = append(waiting, Waiting{s.ID, what, s.Added})
-	}
-	return waiting
 }

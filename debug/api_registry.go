@@ -73,6 +73,10 @@ func newService(svc *shards.Service) Service {
 		Winner: d.Winner.Registry.String(), Resolution: d.Resolution.String(), Created: createdAt(d.Winner),
 		Ports: make([]ServicePort, len(d.Ports)), Accounts: d.Accounts, Revision: svc.Revision, Definition: svc.DefinitionRevision,
 	}
+	v.AliasOf, v.NodeLocal = d.AliasOf(), d.NodeLocal()
+	if shown := d.Visibility(); shown != model.Everywhere {
+		v.ShownTo = shown.String()
+	}
 	if !d.Winner.Selector.Empty() {
 		v.Selector = d.Winner.Selector.Map()
 	}

@@ -30,12 +30,21 @@ func (s *Server) apiClusters(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) newCluster(c *clusters.Status) Cluster {
 	v := Cluster{
-		ID: string(c.ID), Type: c.Type, Secret: c.Secret, Dir: c.Dir, State: c.State.String(), Reason: c.Reason,
+		ID: string(c.ID), Type: c.Type, Secret: c.Secret, File: c.File, Dir: c.Dir, State: c.State.String(), Reason: c.Reason,
 		Since: c.Since.UTC(), Added: c.Added.UTC(), Epoch: c.Epoch, Known: c.Known, TimedOut: c.TimedOut, LastError: c.LastError,
 	}
 	if !c.LastEvent.IsZero() {
 		t := c.LastEvent.UTC()
 		v.LastEvent = &t
+	}
+	for _, k := range c.Kinds {
+		if k.Remark != "" {
+			v.Remarks = append(v.Remarks, k.Remark)
+		}
+	}
+	v.Kinds = c.Kinds
+	if r := c.Removal; r != nil {
+		v.Removal = &Removal{r.Begins.UTC(), r.Ends.UTC(), c.Served}
 	}
 	if c.Known {
 		now := s.tally.cluster(c.ID)

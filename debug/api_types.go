@@ -1,6 +1,10 @@
 package debug
 
-import "time"
+import (
+	"time"
+
+	"tributary/clusters"
+)
 
 // List is one page of the API. It is of one revision; the next page, asked for
 // with what Continue says, may be of a newer one.
@@ -19,6 +23,7 @@ type Cluster struct {
 	ID        string     `json:"id"`
 	Type      string     `json:"type"`
 	Secret    string     `json:"secret,omitempty"`
+	File      string     `json:"file,omitempty"` // of its kubeconfig
 	Dir       string     `json:"dir,omitempty"`
 	State     string     `json:"state"`
 	Reason    string     `json:"reason,omitempty"`
@@ -29,10 +34,22 @@ type Cluster struct {
 	TimedOut  bool       `json:"timedOut,omitempty"` // readiness does not wait for it any more
 	LastError string     `json:"lastError,omitempty"`
 	LastEvent *time.Time `json:"lastEvent,omitempty"`
+	Remarks   []string   `json:"remarks,omitempty"` // what is missing of it without being a trouble
+	// Removal is set while it is on its way out, after its secret has gone.
+	Removal *Removal `json:"removal,omitempty"`
+	// Kinds tells of each kind how it is heard.
+	Kinds []clusters.KindStatus `json:"kinds,omitempty"`
 	// Now is what the registry has of it; left out while nothing is known.
 	Now *Tally `json:"now,omitempty"`
 	// AtSync is what it held when it was complete first.
 	AtSync *AtSync `json:"atSync,omitempty"`
+}
+
+// Removal is how a cluster leaves: frozen until Begins, then in steps until Ends.
+type Removal struct {
+	Begins time.Time `json:"begins"`
+	Ends   time.Time `json:"ends"`
+	Served uint8     `json:"servedPercent"` // of its endpoints, now
 }
 
 // AtSync is what a cluster held when it was complete first in its epoch.
@@ -52,6 +69,9 @@ type Service struct {
 	Provider   string            `json:"provider"`
 	Winner     string            `json:"winner"` // whose definition decides
 	Resolution string            `json:"resolution"`
+	AliasOf    string            `json:"aliasOf,omitempty"` // host that it is another name of
+	ShownTo    string            `json:"shownTo,omitempty"` // left out if to everybody
+	NodeLocal  bool              `json:"nodeLocal,omitempty"`
 	Created    time.Time         `json:"created,omitzero"` // left out if its object does not tell
 	Ports      []ServicePort     `json:"ports"`
 	Clusters   []ServiceCluster  `json:"clusters"`
@@ -98,7 +118,7 @@ type Endpoint struct {
 	Provider  string         `json:"provider"`
 	Address   string         `json:"address"`
 	Ports     []EndpointPort `json:"ports,omitempty"`
-	// State is served, held, not ready, terminating, shadowed or unmatched.
+	// State is served, held, not ready, terminating, drained, shadowed or unmatched.
 	State      string            `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
 	ShadowedBy *Shadow           `json:"shadowedBy,omitempty"`

@@ -56,6 +56,7 @@ const (
 	stateHeld        = "held"
 	stateNotReady    = "not ready"
 	stateTerminating = "terminating"
+	stateDrained     = "drained"
 	stateShadowed    = "shadowed"
 	stateUnmatched   = "unmatched"
 )
@@ -71,33 +72,22 @@ func judge(c *shards.Candidate, winner *shards.Candidate) verdict {
 	switch {
 	case f&model.EndpointMissing != 0:
 		return verdict{state: stateHeld, reason: "its pod is not known yet, so neither its labels nor its identity are"}
-	case f&model.EndpointTerminating != 0 && f&model.EndpointServing != 0:
+	case f&model.EndpointFinished != 0:
+		return verdict{state: stateHeld, reason: "its pod has ended, and its address may belong to another one"}
+	case f&model.EndpointReady == 0 && f&model.EndpointTerminating != 0 && f&model.EndpointServing != 0:
 		return verdict{state: stateTerminating, reason: "it finishes what it has and gets nothing new"}
-	case f&model.EndpointTerminating != 0:
+	case f&model.EndpointReady == 0 && f&model.EndpointTerminating != 0:
 		return verdict{state: stateTerminating}
 	case f&model.EndpointReady == 0:
 		return verdict{state: stateNotReady, reason: "its slice says that it is not ready"}
+	case f&model.EndpointDrained != 0:
+		return verdict{state: stateDrained, reason: "its cluster is on its way out, and this part of it gets nothing new"}
 	case c.Shadowed:
 		return verdict{state: stateShadowed, reason: "another endpoint has the same address, port and network", winner: winner}
 	case f&model.EndpointMoving != 0:
 		return verdict{state: stateServed, reason: "moving: its slice dropped it, its pod is ready, another slice may take it"}
 	}
 	return verdict{state: stateServed}
-}
-
-// position names a place in which an endpoint appears once.
-type position struct {
-	addr    model.Addr
-	port    uint16
-	network string
-}
-
-func positionOf(c *shards.Candidate) position {
-	p := position{addr: c.Endpoint.Addr, port: c.Port}
-	if w := c.Endpoint.Workload; w != nil && w.Placement != nil {
-		p.network = w.Placement.Network
-	}
-	return p
 }
 
 // outcome is one endpoint with the ports on which it fares alike.
@@ -114,15 +104,18 @@ type outcome struct {
 func outcomes(svc *shards.Service) []outcome {
 	byRow := map[*model.Endpoint][]outcome{}
 	for _, port := range svc.Definition.Ports {
-		first := map[position]shards.Candidate{}
-		for c := range svc.Candidates(port) {
-			at := positionOf(&c)
+		served := map[shards.Place]shards.Candidate{}
+		candidates := slices.Collect(svc.Candidates(port))
+		for _, c := range candidates {
+			if c.Served() {
+				served[c.Place()] = c
+			}
+		}
+		for _, c := range candidates {
 			var winner *shards.Candidate
 			if c.Shadowed {
-				w := first[at]
+				w := served[c.Place()]
 				winner = &w
-			} else if c.Served() {
-				first[at] = c
 			}
 			v := judge(&c, winner)
 			rows := byRow[c.Endpoint]

@@ -201,10 +201,10 @@ func newIstioEndpoint(svc *shards.Service, port model.Port, c *shards.Candidate)
 		Locality: istioLocality{string(c.Slice.Where(c.Endpoint)), string(c.Shard.Cluster)}, HealthStatus: istioUnhealthy,
 	}
 	switch f := c.Endpoint.Flags; {
-	case f&model.EndpointTerminating != 0:
-		e.HealthStatus = istioTerminating
 	case f.Served():
 		e.HealthStatus = istioHealthy
+	case f&model.EndpointReady == 0 && f&model.EndpointTerminating != 0:
+		e.HealthStatus = istioTerminating
 	}
 	w := c.Endpoint.Workload
 	if w == nil {

@@ -24,6 +24,9 @@ func ParseAddr(s string) (a Addr, ok bool) {
 // Netip returns the address in the standard library's form, IPv4 unmapped.
 func (a Addr) Netip() netip.Addr { return netip.AddrFrom16(a).Unmap() }
 
+// Is4 reports whether it is an IPv4 address.
+func (a Addr) Is4() bool { return [12]byte(a[:12]) == [12]byte{10: 0xff, 11: 0xff} }
+
 // IsZero reports whether there is no address.
 func (a Addr) IsZero() bool { return a == Addr{} }
 

@@ -30,6 +30,9 @@ type KindHealth struct {
 	// Remark tells what is missing without being a trouble: a kind that a source
 	// may be without and is not allowed to read.
 	Remark string
+	// LastError is the last failure, over or not, and LastErrorAt when it was.
+	LastError   string
+	LastErrorAt time.Time
 	// LastEvent is when something was heard last: a page, an event, a bookmark.
 	LastEvent time.Time
 	// Version is the newest resourceVersion heard; "" if the source has none.

@@ -82,7 +82,8 @@ func TestOrderOfShards(t *testing.T) {
 func TestServed(t *testing.T) {
 	for flags, want := range map[EndpointFlags]bool{
 		EndpointReady: true, EndpointReady | EndpointServing: true, EndpointReady | EndpointMoving: true, EndpointReady | EndpointAnyUID: true,
-		0: false, EndpointServing: false, EndpointReady | EndpointTerminating: false, EndpointReady | EndpointMissing: false,
+		EndpointReady | EndpointTerminating: true, 0: false, EndpointServing: false, EndpointServing | EndpointTerminating: false,
+		EndpointReady | EndpointMissing: false, EndpointReady | EndpointFinished: false, EndpointReady | EndpointDrained: false,
 	} {
 		if flags.Served() != want {
 			t.Errorf("%b", flags)
@@ -156,6 +157,8 @@ func TestServiceEqual(t *testing.T) {
 	for i, change := range []func(*Service){
 		func(s *Service) { s.Key.Host = "" }, func(s *Service) { s.Registry.Cluster = "x" }, func(s *Service) { s.Name = "" }, func(s *Service) { s.Created++ },
 		func(s *Service) { s.Ports[0].TargetPort = "" }, func(s *Service) { s.VIPs = nil }, func(s *Service) { s.Resolution++ }, func(s *Service) { s.Selector = Labels{} },
+		func(s *Service) { s.External = s.VIPs }, func(s *Service) { s.AliasOf = "x" }, func(s *Service) { s.Visibility = Nowhere },
+		func(s *Service) { s.NodeLocal = true }, func(s *Service) { s.DualStack = true },
 	} {
 		other := base
 		other.Ports = slices.Clone(base.Ports)
@@ -163,5 +166,34 @@ func TestServiceEqual(t *testing.T) {
 		if base.Equal(&other) {
 			t.Errorf("change %d is none", i)
 		}
+	}
+}
+
+func TestVisibility(t *testing.T) {
+	for v, shown := range map[Visibility]string{
+		Everywhere: "a b ~ -", VisibleIn(): "a b ~ -", Nowhere: "", VisibleIn("b", "a", "b"): "a b", VisibleIn("ab"): "", VisibleIn("b"): "b", VisibleIn("~"): "",
+	} {
+		var got []string
+		for _, ns := range []string{"a", "b", "~", "-"} {
+			if v.To(ns) {
+				got = append(got, ns)
+			}
+		}
+		if strings.Join(got, " ") != shown || v.String() == "" {
+			t.Errorf("%v is shown to %v, want %s", v, got, shown)
+		}
+		if v != Everywhere && v.To("") {
+			t.Errorf("%v is shown to a client that is in no namespace", v)
+		}
+	}
+	if VisibleIn("b", "a") != VisibleIn("a", "b", "a") {
+		t.Error("equal sets differ")
+	}
+}
+
+func TestPlacementOr(t *testing.T) {
+	said := Placement{Node: "n", Locality: "own", Network: "own"}
+	if said.Or("node", "net") != said || (Placement{Node: "n"}).Or("node", "net") != (Placement{"n", "node", "net"}) {
+		t.Error("what a workload says itself comes first, then what it is in")
 	}
 }

@@ -136,14 +136,24 @@ func (d *Definition) Equal(o *Definition) bool {
 }
 
 // Visibility tells to whom the service is shown.
-func (d *Definition) Visibility() Visibility { return d.Winner.Visibility }
+func (d *Definition) Visibility() Visibility {
+	if d.Winner == nil {
+		return Everywhere
+	}
+	return d.Winner.Visibility
+}
 
 // AliasOf returns the host that the service is another name of; "" if it is no
 // alias. That host may be an alias itself, of anything.
-func (d *Definition) AliasOf() string { return d.Winner.AliasOf }
+func (d *Definition) AliasOf() string {
+	if d.Winner == nil {
+		return ""
+	}
+	return d.Winner.AliasOf
+}
 
 // NodeLocal reports whether clients use endpoints on their own node only.
-func (d *Definition) NodeLocal() bool { return d.Winner.NodeLocal }
+func (d *Definition) NodeLocal() bool { return d.Winner != nil && d.Winner.NodeLocal }
 
 // DualStack reports whether the service is offered over IPv4 and IPv6 in a
 // cluster.

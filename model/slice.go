@@ -44,8 +44,8 @@ type Slice struct {
 type Endpoint struct {
 	Addr Addr
 	// Workload is what the address belongs to. It is nil if the slice refers to
-	// no workload. With EndpointMissing it is a placeholder that holds Name and
-	// UID only.
+	// no workload. With EndpointMissing it is a placeholder that holds Name, UID
+	// and perhaps the state AnotherUID.
 	Workload *WorkloadInstance
 	Weight   uint32 // 0 means not set, which counts as 1
 	Locality uint8  // index into Slice.Localities, used if the workload has none
@@ -77,9 +77,11 @@ const (
 	EndpointDrained
 )
 
-// Served reports whether the endpoint may get new requests.
+// Served reports whether the endpoint may get new requests. One that its slice
+// says is ready may even while it terminates: the slice says so of terminating
+// pods only if their Service publishes addresses that are not ready.
 func (f EndpointFlags) Served() bool {
-	return f&(EndpointReady|EndpointTerminating|EndpointMissing|EndpointFinished|EndpointDrained) == EndpointReady
+	return f&(EndpointReady|EndpointMissing|EndpointFinished|EndpointDrained) == EndpointReady
 }
 
 // Equal reports whether s and o mean the same, wherever their workloads are

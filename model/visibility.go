@@ -23,6 +23,16 @@ func VisibleIn(namespaces ...string) Visibility {
 	return Visibility(strings.Join(slices.Compact(list), ","))
 }
 
+func (v Visibility) String() string {
+	switch v {
+	case Everywhere:
+		return "everywhere"
+	case Nowhere:
+		return "nowhere"
+	}
+	return "in " + strings.ReplaceAll(string(v), ",", ", ")
+}
+
 // To reports whether clients of a namespace are shown what has v.
 func (v Visibility) To(namespace string) bool {
 	if v == Everywhere || v == Nowhere {

@@ -140,6 +140,9 @@ const (
 	Finished
 	// HostNetwork is set if it shares its node's addresses.
 	HostNetwork
+	// AnotherUID is set in a placeholder (see EndpointMissing) while a workload of
+	// that name is there, but another incarnation than the one referred to.
+	AnotherUID
 )
 
 // Serving reports whether the workload exists, is ready and stays: what a

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"iter"
+	"slices"
 	"sort"
 
 	"tributary/internal/table"
@@ -22,6 +23,7 @@ type Snapshot struct {
 	services    table.FrozenPages[*Service] // by slot; with tombstones
 	changes     []change                    // by Revision, then key
 	definitions []change                    // by DefinitionRevision, then key
+	aliases     table.Frozen[alias]
 	synced      map[model.ShardKey]model.Synced
 }
 
@@ -54,6 +56,33 @@ func (s *Snapshot) Services() iter.Seq[*Service] {
 			}
 		}
 	}
+}
+
+// Aliases returns the services that are other names of a host, of it or of
+// another alias of it, sorted by key. Aliases that lead in a circle stand for
+// nothing, and end here.
+func (s *Snapshot) Aliases(host string) []*Service {
+	if s.aliases.Len() == 0 {
+		return nil
+	}
+	var found []*Service
+	hosts, seen := []string{host}, map[string]bool{host: true}
+	for i := 0; i < len(hosts); i++ {
+		for a := range s.aliases.From(alias{of: hosts[i]}) {
+			if a.of != hosts[i] {
+				break
+			}
+			if a.key.Host != host {
+				found = append(found, s.Service(a.key))
+			}
+			if !seen[a.key.Host] {
+				seen[a.key.Host] = true
+				hosts = append(hosts, a.key.Host)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b *Service) int { return a.Key.Compare(b.Key) })
+	return found
 }
 
 // Len returns the number of services.

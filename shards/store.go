@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"tributary/internal/table"
@@ -32,6 +33,7 @@ type Store struct {
 	changes     log
 	definitions log
 	graves      *table.Tree[*Service] // tombstones, by Revision
+	aliases     *table.Tree[alias]    // by what they stand for
 	synced      map[model.ShardKey]model.Synced
 }
 
@@ -50,7 +52,8 @@ func NewStore(tombstones int) *Store {
 		graves: table.NewTree(func(a, b *Service) bool {
 			return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Key.Compare(b.Key)) < 0
 		}),
-		synced: map[model.ShardKey]model.Synced{},
+		aliases: table.NewTree(func(a, b alias) bool { return cmp.Or(strings.Compare(a.of, b.of), a.key.Compare(b.key)) < 0 }),
+		synced:  map[model.ShardKey]model.Synced{},
 	}
 	s.publish()
 	return s
@@ -94,6 +97,7 @@ func (s *Store) publish() *Snapshot {
 	snap := &Snapshot{
 		Revision: s.revision, DefinitionRevision: s.definition, Floor: s.floor, synced: s.synced,
 		index: s.index.Freeze(), services: s.services.Freeze(), changes: s.changes, definitions: s.definitions,
+		aliases: s.aliases.Freeze(),
 	}
 	s.current.Store(snap)
 	return snap
@@ -111,10 +115,12 @@ func (s *Store) set(d *model.ServiceDelta) {
 	existed := known && old.Definition != nil
 	if existed && d.Push == model.EndpointsPush {
 		svc.DefinitionRevision = old.DefinitionRevision
-		svc.RemovedPorts = old.RemovedPorts
+		svc.RemovedPorts, svc.Withdrawn = old.RemovedPorts, old.Withdrawn
 	} else {
 		s.definition = s.revision
 		svc.RemovedPorts = removedPorts(old, d.Definition, s.revision)
+		svc.Withdrawn = withdrawn(old, d.Definition, s.revision)
+		s.setAlias(old, svc)
 		s.definitions.add(change{s.revision, id})
 	}
 	s.changes.add(change{s.revision, id})
@@ -180,6 +186,57 @@ func removedPorts(old *Service, definition *model.Definition, revision uint64) [
 	}
 	slices.SortFunc(removed, func(a, b RemovedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return removed
+}
+
+// mostWithdrawn bounds what is remembered of a service whose visibility changes
+// all the time: past that, everybody is told.
+const mostWithdrawn = 8
+
+// withdrawn returns how old was shown, now or before, and the new definition is
+// not.
+func withdrawn(old *Service, definition *model.Definition, revision uint64) []Withdrawal {
+	if old == nil {
+		return nil
+	}
+	if old.Definition == nil || definition != nil && old.Definition.Visibility() == definition.Visibility() {
+		return old.Withdrawn
+	}
+	was := Withdrawal{old.Definition.Visibility(), revision}
+	if len(old.Withdrawn) >= mostWithdrawn {
+		return []Withdrawal{{model.Everywhere, revision}}
+	}
+	list := []Withdrawal{was}
+	for _, w := range old.Withdrawn {
+		if w.From != was.From {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// alias is a service that is another name of a host.
+type alias struct {
+	of  string
+	key model.ServiceKey
+}
+
+func (s *Store) setAlias(old, svc *Service) {
+	was, is := "", ""
+	if old != nil && old.Definition != nil {
+		was = old.Definition.AliasOf()
+	}
+	if svc.Definition != nil {
+		is = svc.Definition.AliasOf()
+	}
+	if was == is {
+		return
+	}
+	if was != "" {
+		s.aliases.Delete(alias{was, svc.Key})
+	}
+	if is != "" {
+		s.aliases.Set(alias{is, svc.Key})
+	}
 }
 
 // change says that the service in a slot changed at a revision. Whether it is

@@ -59,6 +59,8 @@ type encoder struct {
 	point   []byte
 	body    []byte
 	out     []byte
+
+	leaveOut func(shards.Candidate) bool // nil: none
 }
 
 // assignment encodes the ClusterLoadAssignment of a port of s: what is served,
@@ -98,6 +100,9 @@ func (e *encoder) collect(s *shards.Service, port model.Port, scale int) (total 
 	for c := range s.Candidates(port) {
 		if !c.Served() || c.Endpoint.Addr.IsZero() || c.Port == 0 {
 			continue // the last two cannot be connected to, and Envoy would refuse them all
+		}
+		if e.leaveOut != nil && e.leaveOut(c) {
+			continue
 		}
 		if l := c.Slice.Where(c.Endpoint); last == nil || l != where {
 			where = l
@@ -150,8 +155,7 @@ func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []
 // istio.workload = "name;namespace;canonical name;canonical revision;cluster".
 func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance) []byte {
 	const filter, field = "istio", "workload"
-	name := firstLabel(w.Labels, w.Name, "service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
-	revision := firstLabel(w.Labels, "latest", "service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
+	name, revision := canonical(w)
 	text := len(w.Name) + len(w.Identity.Namespace) + len(name) + len(revision) + len(w.Identity.Cluster) + 4
 
 	value := sizeBytes(fieldValueString, text)
@@ -173,14 +177,33 @@ func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance) []byte {
 	return b
 }
 
-// firstLabel returns the first of the labels keys that is set, else other.
-func firstLabel(l model.Labels, other string, keys ...string) string {
-	for _, k := range keys {
-		if v, ok := l.Get(k); ok {
-			return v
+// canonical returns the canonical name and revision of a workload: of three
+// labels each, the first that is set, else the name of the workload and "latest".
+func canonical(w *model.WorkloadInstance) (name, revision string) {
+	name, revision = w.Name, "latest"
+	nameRank, revisionRank := 3, 3 // of the label that was found; lower wins
+	take := func(into *string, best *int, value string, rank int) {
+		if rank < *best {
+			*into, *best = value, rank
 		}
 	}
-	return other
+	for k, v := range w.Labels.All() {
+		switch k {
+		case "service.istio.io/canonical-name":
+			take(&name, &nameRank, v, 0)
+		case "app.kubernetes.io/name":
+			take(&name, &nameRank, v, 1)
+		case "app":
+			take(&name, &nameRank, v, 2)
+		case "service.istio.io/canonical-revision":
+			take(&revision, &revisionRank, v, 0)
+		case "app.kubernetes.io/version":
+			take(&revision, &revisionRank, v, 1)
+		case "version":
+			take(&revision, &revisionRank, v, 2)
+		}
+	}
+	return name, revision
 }
 
 // appendLocality appends a group's locality. It is always there, even if it is

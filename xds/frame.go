@@ -1,6 +1,15 @@
 package xds
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// frame is an encoded response in parts: a head of its own and the bytes of the
+// resources, which all streams share. Parts must never be written to.
+type frame mem.BufferSlice
+
+func (f frame) size() int { return mem.BufferSlice(f).Len() }
 
 // encodeFrame encodes a response around the shared bytes of its resources.
 func encodeFrame(r *response, delta bool, controlPlane string) frame {
@@ -25,16 +34,16 @@ func encodeFrame(r *response, delta bool, controlPlane string) frame {
 
 	if delta {
 		f := make(frame, 1, 1+len(r.resources))
-		f[0] = head
+		f[0] = mem.SliceBuffer(head)
 		for _, res := range r.resources {
-			f = append(f, res.delta)
+			f = append(f, res.deltaBuffer)
 		}
 		return f
 	}
 	f := make(frame, 1, 1+2*len(r.resources))
-	f[0] = head
+	f[0] = mem.SliceBuffer(head)
 	for _, res := range r.resources {
-		f = append(f, res.sotw, res.any)
+		f = append(f, res.sotwBuffer, res.anyBuffer)
 	}
 	return f
 }

@@ -226,6 +226,10 @@ func TestClientsConverge(t *testing.T) {
 					}
 					w.place(k, list...)
 				}
+				if s := w.services[k]; s != nil && w.changed[k] == model.ServicePush {
+					s.definition.Winner.Visibility = rapid.SampledFrom([]model.Visibility{model.Everywhere, model.Everywhere, model.Everywhere,
+						model.Nowhere, model.VisibleIn("default"), model.VisibleIn("other")}).Draw(t, "visibility")
+				}
 			}
 			w.commit()
 		}

@@ -20,6 +20,7 @@ type Node struct {
 	Namespace    string
 	Domain       string // what short names are relative to, such as cluster.local
 	Cluster      model.ClusterID
+	NodeName     string // of the Kubernetes node that it runs on
 	IstioVersion string
 	UserAgent    string
 	ProxyPort    uint16 // where its outbound HTTP listener listens
@@ -45,6 +46,7 @@ func newNode(n *corev3.Node) Node {
 		node.Namespace = v
 	}
 	node.Cluster = model.ClusterID(md["CLUSTER_ID"].GetStringValue())
+	node.NodeName = md["NODE_NAME"].GetStringValue()
 	node.IstioVersion = md["ISTIO_VERSION"].GetStringValue()
 	if p, ok := portValue(md["HTTP_PROXY_PORT"]); ok {
 		node.ProxyPort = p

@@ -483,6 +483,16 @@ var deltaTranscripts = []struct{ name, script string }{
 		> CDS ack
 		set a 80 82 udp
 		< CDS a:80 -a:81 -a:82`},
+	{"a port that went is told once", `
+		set a 80 81
+		> CDS
+		< CDS a:80 a:81
+		> CDS ack
+		set a 80
+		< CDS a:80 -a:81
+		> CDS ack
+		set a 80 82
+		< CDS a:80 a:82`},
 	{"unknown types and names are answered", `
 		> Foo +x +y
 		< Foo -x -y

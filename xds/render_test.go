@@ -13,6 +13,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -315,7 +316,7 @@ func TestFramesAreResponses(t *testing.T) {
 	v := newView(t, w.store.Load())
 	res := v.get(ClusterType, "outbound|80||a")
 	r := &response{url: ClusterType, nonce: "7", version: "v1", resources: []*Resource{res, res}, removed: []string{"x", "y"}}
-	join := func(f frame) []byte { return bytes.Join(f, nil) }
+	join := func(f frame) []byte { return mem.BufferSlice(f).Materialize() }
 
 	delta := &discoveryv3.DeltaDiscoveryResponse{}
 	if err := proto.Unmarshal(join(encodeFrame(r, true, "me")), delta); err != nil {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -16,9 +17,13 @@ type Resource struct {
 	// It is never 0 or absent.
 	Hash uint64
 
-	delta []byte // field "resources" of a DeltaDiscoveryResponse
-	any   []byte // the Any inside delta
-	sotw  []byte // tag and length that make any a field of a DiscoveryResponse
+	version string
+	delta   []byte // field "resources" of a DeltaDiscoveryResponse
+	any     []byte // the Any inside delta
+	sotw    []byte // tag and length that make any a field of a DiscoveryResponse
+
+	// The same as the transport takes them, made once.
+	deltaBuffer, anyBuffer, sotwBuffer mem.Buffer
 }
 
 // Fields of the discovery messages, which are written by hand so that the bytes
@@ -47,6 +52,7 @@ func newResource(url, name string, body []byte) *Resource {
 	h.Write(body)
 	r := &Resource{Name: name, Hash: max(absent+1, h.Sum64())}
 	version := formatVersion(r.Hash)
+	r.version = version
 
 	anySize := sizeBytes(fieldAnyType, len(url)) + sizeBytes(fieldAnyValue, len(body))
 	size := sizeBytes(fieldResourceVersion, len(version)) + sizeBytes(fieldResourceName, len(name)) + sizeBytes(fieldResourceAny, anySize)
@@ -61,6 +67,7 @@ func newResource(url, name string, body []byte) *Resource {
 	b = append(b, body...)
 	r.delta, r.any = b, b[head:]
 	r.sotw = appendHead(nil, fieldResponseResources, anySize)
+	r.deltaBuffer, r.anyBuffer, r.sotwBuffer = mem.SliceBuffer(r.delta), mem.SliceBuffer(r.any), mem.SliceBuffer(r.sotw)
 	return r
 }
 

@@ -150,7 +150,6 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			println(stacks())
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
@@ -521,6 +520,7 @@ func TestHostileClients(t *testing.T) {
 		attack  func(t *testing.T, r *rig, ctx context.Context) error // returns the error that the client got
 		code    codes.Code
 		says    string
+		logged  string // in the server's log
 		counter func(m *Metrics) prometheus.Metric
 	}
 	deltaStream := func(t *testing.T, r *rig, ctx context.Context) discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient {
@@ -581,7 +581,8 @@ func TestHostileClients(t *testing.T) {
 				}
 				return until(st)
 			},
-			code: codes.ResourceExhausted, says: "setting xds.maxRequestBytes", counter: func(m *Metrics) prometheus.Metric { return m.garbage },
+			// The client is told by gRPC; the setting stands in the log.
+			code: codes.ResourceExhausted, says: "larger than max (5144 vs. 4096)", logged: "setting xds.maxRequestBytes", counter: func(m *Metrics) prometheus.Metric { return m.garbage },
 		},
 		{
 			name: "no node",
@@ -675,15 +676,15 @@ func TestHostileClients(t *testing.T) {
 			limits: func(l *Limits) { l.SendTimeout = 300 * time.Millisecond },
 			attack: func(t *testing.T, r *rig, ctx context.Context) error {
 				st := deltaStream(t, r, ctx)
-				for i := range 20 { // large answers, each of a type of its own
-					q := first(fmt.Sprint("type.googleapis.com/T", i), strings.Repeat("x", 100_000))
-					if err := st.Send(q); err != nil && err != io.EOF {
+				// A large answer fills all windows, and the next one has to wait.
+				for _, q := range []*discoveryv3.DeltaDiscoveryRequest{first(EndpointType, longName("big:80")), first(ClusterType), first(ListenerType)} {
+					if err := st.Send(q); err != nil {
 						t.Fatal(err)
 					}
 				}
 				eventually(t, "the stream is ended", func() bool { return count(r.metrics.writeTimeouts) == 1 })
 				// The blocked goroutines are let go though the client still does not read.
-				eventually(t, "its goroutines end", func() bool { return strings.Count(stacks(), "xds.(*stream).serve(") == 1 })
+				eventually(t, "its goroutines end", func() bool { return strings.Count(stacks(), "xds.(*stream).follow(") == 1 })
 				return until(st)
 			},
 			code: codes.DeadlineExceeded, says: "setting xds.sendTimeout", counter: func(m *Metrics) prometheus.Metric { return m.writeTimeouts },
@@ -693,8 +694,8 @@ func TestHostileClients(t *testing.T) {
 			attack: func(t *testing.T, r *rig, _ context.Context) error {
 				ctx, cancel := context.WithCancel(context.Background())
 				st := deltaStream(t, r, ctx)
-				for i := range 20 {
-					if err := st.Send(first(fmt.Sprint("type.googleapis.com/T", i), strings.Repeat("x", 100_000))); err != nil {
+				for _, q := range []*discoveryv3.DeltaDiscoveryRequest{first(ClusterType), first(EndpointType, longName("big:80")), first(ListenerType)} {
+					if err := st.Send(q); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -703,7 +704,7 @@ func TestHostileClients(t *testing.T) {
 				}
 				cancel()
 				err := until(st)
-				eventually(t, "its goroutines end", func() bool { return strings.Count(stacks(), "xds.(*stream).serve(") == 1 })
+				eventually(t, "its goroutines end", func() bool { return strings.Count(stacks(), "xds.(*stream).follow(") == 1 })
 				if got := r.log.String(); got != "" {
 					t.Errorf("a client that goes is no warning:\n%s", got)
 				}
@@ -760,6 +761,12 @@ func TestHostileClients(t *testing.T) {
 			r := newRig(t, rigOptions{limits: h.limits, before: func(w *world) {
 				w.defineHTTP(key("a"), 80)
 				w.place(key("a"), "10.0.0.1")
+				w.defineHTTP(key("big"), 80)
+				var list []string
+				for i := range 20_000 {
+					list = append(list, fmt.Sprintf("10.1.%d.%d", i/256, i%256))
+				}
+				w.place(key("big"), list...)
 			}})
 			good := r.connect(true, longName("a:80"))
 			good.waitCluster("a:80")
@@ -772,6 +779,7 @@ func TestHostileClients(t *testing.T) {
 			if grpcstatus.Code(err) != h.code || !strings.Contains(grpcstatus.Convert(err).Message(), h.says) {
 				t.Errorf("got %v, want %v with %q", err, h.code, h.says)
 			}
+			eventually(t, "the log", func() bool { return strings.Contains(r.log.String(), h.logged) })
 			if h.counter != nil {
 				eventually(t, "the counter", func() bool { return count(h.counter(r.metrics)) == 1 })
 			}

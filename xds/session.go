@@ -9,6 +9,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // session is the protocol state of one stream: requests go in, and next makes
@@ -43,6 +44,18 @@ type request struct {
 
 func sotwRequest(r *discoveryv3.DiscoveryRequest) request {
 	return request{node: r.Node, url: r.TypeUrl, nonce: r.ResponseNonce, refused: r.ErrorDetail != nil, failure: r.ErrorDetail.GetMessage(), names: r.ResourceNames}
+}
+
+// deltaMessage is a DeltaDiscoveryRequest as it came. It is not decoded by the
+// codec, whose errors gRPC answers with words of its own.
+type deltaMessage []byte
+
+func (m *deltaMessage) request() (request, error) {
+	var d discoveryv3.DeltaDiscoveryRequest
+	if err := proto.Unmarshal(*m, &d); err != nil {
+		return request{}, err
+	}
+	return deltaRequest(&d), nil
 }
 
 func deltaRequest(r *discoveryv3.DeltaDiscoveryRequest) request {

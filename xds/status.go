@@ -30,6 +30,7 @@ type ProxyType struct {
 	Sent    string
 	Acked   string
 	Version string
+	Shown   uint64 // revision of the snapshot that the last acknowledged response showed; 0 if there was none
 	Failure string // why the client refused the last response
 	Changed time.Time
 }
@@ -65,7 +66,7 @@ func (str *stream) note(url string) {
 		i = slices.IndexFunc(p.Types, func(t ProxyType) bool { return t.URL == url })
 	}
 	p.Types[i] = ProxyType{
-		URL: url, Names: len(w.names), All: w.wildcard, Sent: w.sent, Acked: w.acked, Version: w.version, Failure: w.failure, Changed: time.Now(),
+		URL: url, Names: len(w.names), All: w.wildcard, Sent: w.sent, Acked: w.acked, Version: w.version, Shown: w.shown, Failure: w.failure, Changed: time.Now(),
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -68,9 +67,9 @@ func (s *Server) run(st grpc.ServerStream, delta bool) error {
 		err = context.Cause(ctx)
 	}
 	if errors.Is(err, io.EOF) || st.Context().Err() != nil {
-		return nil
+		return nil // the client is gone, which is no news
 	}
-	if status.Code(err) != codes.OK && str.node() != "" {
+	if status.Code(err) != codes.OK {
 		s.log.Warn("xDS stream ended", "proxy", str.node(), "peer", str.peer, "reason", status.Convert(err).Message())
 	}
 	return err
@@ -84,8 +83,8 @@ func (str *stream) receive(delta bool) error {
 		var m any
 		var decode func() (request, error)
 		if delta {
-			d := new(discoveryv3.DeltaDiscoveryRequest)
-			m, decode = d, func() (request, error) { return deltaRequest(d), nil }
+			d := new(deltaMessage)
+			m, decode = d, d.request
 		} else {
 			s := new(sotwMessage)
 			m, decode = s, func() (request, error) { return s.request(str.session) }
@@ -113,7 +112,8 @@ func (str *stream) answer(decode func() (request, error)) error {
 	return str.sendDue()
 }
 
-// received names the client's error: what it sent may not be readable.
+// received counts what the client sent and cannot be read. Of a request that is
+// too large gRPC tells the client, in its own words, and ends the stream.
 func (str *stream) received(err error) error {
 	switch status.Code(err) {
 	case codes.Internal:
@@ -121,7 +121,8 @@ func (str *stream) received(err error) error {
 		return status.Errorf(codes.InvalidArgument, "a request cannot be decoded: %s", status.Convert(err).Message())
 	case codes.ResourceExhausted:
 		str.server.metrics.garbage.Inc()
-		return status.Errorf(codes.ResourceExhausted, "a request is larger than %d bytes (setting xds.maxRequestBytes)", str.server.limits.MessageBytes)
+		str.server.log.Warn("an xDS request is too large (setting xds.maxRequestBytes)", "proxy", str.node(), "peer", str.peer,
+			"limit", str.server.limits.MessageBytes, "reason", status.Convert(err).Message())
 	}
 	return err
 }

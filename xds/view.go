@@ -26,6 +26,13 @@ type changes struct {
 	since, until uint64
 	names        []string
 	owners       map[string]*owner // of those names that only one service has
+	restricted   []restricted
+}
+
+// restricted is the names of a service that not every client is shown.
+type restricted struct {
+	service *shards.Service
+	names   []string
 }
 
 // owner is the one service that has a name, whoever asks, and what was rendered
@@ -124,12 +131,14 @@ func (v *view) changed(url string, since uint64) []string {
 	}
 	until := v.snapshot.Revision
 	if c := last.Load(); c != nil && c.since == since && c.until == until {
-		return c.names
+		return c.of(v.node.Namespace)
 	}
 	c := &changes{since: since, until: until, owners: map[string]*owner{}}
 	for s := range services {
+		start := len(c.names)
 		if s.Definition != nil {
-			alone := url == EndpointType && v.alone(s.Key.Host)
+			d := s.Definition
+			alone := url == EndpointType && d.Visibility() == model.Everywhere && !d.NodeLocal() && v.alone(s.Key.Host)
 			for _, p := range s.Definition.Ports {
 				name := clusterName(p.Number, "", s.Key.Host)
 				c.names = append(c.names, name)
@@ -143,11 +152,31 @@ func (v *view) changed(url string, since uint64) []string {
 				c.names = append(c.names, clusterName(p.Number, "", s.Key.Host))
 			}
 		}
+		if !s.ShownToAllSince(since) {
+			c.restricted = append(c.restricted, restricted{s, slices.Clone(c.names[start:])})
+			c.names = c.names[:start]
+		}
 	}
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
 	last.Store(c)
-	return c.names
+	return c.of(v.node.Namespace)
+}
+
+// of returns the names for clients of a namespace: without those of services
+// that were not shown to them, before or after.
+func (c *changes) of(namespace string) []string {
+	names := slices.Clip(c.names)
+	for _, r := range c.restricted {
+		if r.service.ShownSince(c.since, namespace) {
+			names = append(names, r.names...)
+		}
+	}
+	if len(names) > len(c.names) {
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	return names
 }
 
 // alone reports whether only one service has a host.
@@ -180,13 +209,14 @@ func (v *view) service(name string) (*shards.Service, model.Port, bool) {
 	return v.owner(host, number)
 }
 
-// owner returns the service that defines a port of a host. Of several namespaces
+// owner returns the service that defines a port of a host, of those that the
+// client is shown. Of several namespaces
 // the client's own comes first, then one with a Kubernetes Service, then the
 // oldest (I:1E). Each port is decided alone, so that a change of one service
 // changes no names but its own.
 func (v *view) owner(host string, number uint16) (best *shards.Service, port model.Port, ok bool) {
 	for s := range v.snapshot.Host(host) {
-		if p, has := clusterPort(s.Definition, number); has && (best == nil || v.prefers(s, best)) {
+		if p, has := clusterPort(s.Definition, number); has && s.Definition.Visibility().To(v.node.Namespace) && (best == nil || v.prefers(s, best)) {
 			best, port = s, p
 		}
 	}
@@ -211,14 +241,29 @@ func (v *view) cluster(name string, s *shards.Service, p model.Port) *Resource {
 }
 
 func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource {
-	return v.cache.get(cacheKey{url: EndpointType, owner: s, port: p.Number}, func() *Resource {
+	key := cacheKey{url: EndpointType, owner: s, port: p.Number}
+	if s.Definition.NodeLocal() {
+		key.scope = string(v.node.Cluster) + "/" + v.node.NodeName
+	}
+	return v.cache.get(key, func() *Resource {
 		e, _ := v.encoders.Get().(*encoder)
 		if e == nil {
 			e = &encoder{}
 		}
 		defer v.encoders.Put(e)
+		e.leaveOut = nil
+		if s.Definition.NodeLocal() {
+			e.leaveOut = v.elsewhere
+		}
 		return newResource(EndpointType, name, e.assignment(name, s, p))
 	})
+}
+
+// elsewhere reports whether an endpoint is not on the client's node. Where that
+// is not known, everything is elsewhere.
+func (v *view) elsewhere(c shards.Candidate) bool {
+	w := c.Endpoint.Workload
+	return v.node.NodeName == "" || c.Shard.Cluster != v.node.Cluster || w == nil || w.Placement == nil || w.Placement.Node != v.node.NodeName
 }
 
 func (v *view) listener() *Resource {

@@ -32,6 +32,7 @@ type watch struct {
 
 	response *response // sent and neither acknowledged nor refused
 	acked    string    // nonce of the last acknowledged response
+	shown    uint64    // revision of the snapshot that the last acknowledged response showed
 	sent     string    // nonce of the last response
 	version  string    // of the last response
 	failure  string    // message of the last refusal; "" after an acknowledgement
@@ -159,6 +160,7 @@ func (w *watch) settle(failure string) {
 	w.response = nil
 	if failure == "" {
 		w.acked, w.failure = r.nonce, ""
+		w.shown = w.cursor // which stands still while a response is open
 		return
 	}
 	// Nothing of a refused response counts as delivered.
@@ -369,6 +371,9 @@ func (w *watch) finish(r *response, v *view) *response {
 // sumVersion returns the version of a set of resources: the same for any order,
 // and on every replica.
 func sumVersion(resources []*Resource) string {
+	if len(resources) == 1 {
+		return resources[0].version
+	}
 	var sum uint64
 	for _, res := range resources {
 		sum += res.Hash

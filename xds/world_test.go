@@ -188,7 +188,7 @@ func slowAssignment(name string, s *state, port model.Port) *endpointv3.ClusterL
 				continue
 			}
 			for _, e := range slice.Endpoints {
-				usable := e.Flags&model.EndpointReady != 0 && e.Flags&(model.EndpointTerminating|model.EndpointMissing) == 0
+				usable := e.Flags&model.EndpointReady != 0 && e.Flags&(model.EndpointMissing|model.EndpointFinished|model.EndpointDrained) == 0
 				if number := slice.Ports[at].Number; usable && !e.Addr.IsZero() && number != 0 {
 					all = append(all, candidate{slice, e, number, i, len(all)})
 				}
@@ -289,6 +289,9 @@ func (w *world) slowClusters() map[string]slowCluster {
 	for _, k := range slices.SortedFunc(maps.Keys(w.services), model.ServiceKey.Compare) {
 		s := w.services[k]
 		for _, p := range s.definition.Ports {
+			if v := s.definition.Winner.Visibility; v != model.Everywhere && v != model.VisibleIn("default") {
+				continue
+			}
 			if s.definition.Resolution != model.ClientSideLB || p.Protocol == model.UDP || p.Protocol == model.SCTP {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,13 +56,26 @@ func (c converter) add(b *model.Batch, object any) (ok bool, dropped int) {
 			b.Workloads = append(b.Workloads, w)
 		}
 		return w != nil, n
+	case *corev1.Node:
+		r, n := convertNode(o)
+		if r != nil {
+			b.Nodes = append(b.Nodes, r)
+		}
+		return r != nil, n
+	case *corev1.Namespace:
+		r, n := convertNamespace(o)
+		if r != nil {
+			b.Namespaces = append(b.Namespaces, r)
+		}
+		return r != nil, n
 	}
 	return false, 0
 }
 
-// service converts a Service; nil if it has no name.
+// service converts a Service; nil if its name or selector cannot be used.
 func (c converter) service(o *corev1.Service) (s *model.Service, dropped int) {
-	if o.Name == "" || o.Namespace == "" {
+	selector, ok := packLabels(o.Spec.Selector)
+	if !ok || !usableName(o.Name) || !usableName(o.Namespace) {
 		return nil, 1
 	}
 	s = &model.Service{
@@ -70,25 +84,35 @@ func (c converter) service(o *corev1.Service) (s *model.Service, dropped int) {
 		Name:     o.Name,
 		Created:  unixSeconds(o.CreationTimestamp),
 		Version:  versionNumber(o.ResourceVersion),
-		Selector: model.NewLabels(o.Spec.Selector),
+		Selector: selector,
+	}
+	s.NodeLocal = o.Spec.InternalTrafficPolicy != nil && *o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+	s.DualStack = slices.Contains(o.Spec.IPFamilies, corev1.IPv4Protocol) && slices.Contains(o.Spec.IPFamilies, corev1.IPv6Protocol)
+	if s.Visibility, ok = visibilityOf(o.Annotations[exportToAnnotation], o.Namespace); !ok {
+		dropped++
 	}
 	ips := o.Spec.ClusterIPs
 	if len(ips) == 0 && o.Spec.ClusterIP != "" {
 		ips = []string{o.Spec.ClusterIP}
 	}
+	external := o.Spec.ExternalIPs
 	switch {
 	case o.Spec.Type == corev1.ServiceTypeExternalName:
-		// Its cluster IPs are leftovers of another type; clients resolve the name.
-		s.Resolution, ips = model.Alias, nil
+		// Its addresses are leftovers of another type; clients resolve the name.
+		s.Resolution, ips, external, s.NodeLocal, s.DualStack = model.Alias, nil, nil, false, false
+		if s.AliasOf, ok = externalHost(o.Spec.ExternalName); !ok {
+			dropped++
+		}
 	case slices.Contains(ips, corev1.ClusterIPNone):
 		s.Resolution, ips = model.Passthrough, nil
 	}
-	for _, ip := range ips {
-		if a, ok := usableAddr(ip); !ok {
-			dropped++
-		} else if !slices.Contains(s.VIPs, a) {
-			s.VIPs = append(s.VIPs, a)
-		}
+	var n int
+	s.VIPs, n = usableAddrs(ips)
+	dropped += n
+	s.External, n = usableAddrs(external)
+	dropped += n
+	if four := slices.ContainsFunc(s.VIPs, model.Addr.Is4); four && slices.ContainsFunc(s.VIPs, func(a model.Addr) bool { return !a.Is4() }) {
+		s.DualStack = true
 	}
 	for i := range o.Spec.Ports {
 		if p, ok := servicePort(&o.Spec.Ports[i]); ok {
@@ -114,6 +138,95 @@ func servicePort(o *corev1.ServicePort) (model.Port, bool) {
 		p.TargetPort = target
 	}
 	return p, true
+}
+
+// exportToAnnotation says to which namespaces a Service is shown.
+const exportToAnnotation = "networking.istio.io/exportTo"
+
+// visibilityOf reads that annotation: names of namespaces, '.' for the Service's
+// own, '~' for none at all and '*' for all, which wins over the rest.
+func visibilityOf(annotation, namespace string) (v model.Visibility, ok bool) {
+	if len(annotation) > maxText {
+		return model.Nowhere, false
+	}
+	hidden := false
+	var list []string
+	for one := range strings.SplitSeq(annotation, ",") {
+		switch one = strings.TrimSpace(one); one {
+		case "*":
+			return model.Everywhere, true
+		case "~":
+			hidden = true
+		case ".":
+			list = append(list, namespace)
+		case "":
+		default:
+			list = append(list, one)
+		}
+	}
+	if hidden {
+		return model.Nowhere, true
+	}
+	return model.VisibleIn(list...), true
+}
+
+// externalHost reads the name that an ExternalName Service stands for.
+func externalHost(name string) (host string, ok bool) {
+	host = strings.ToLower(strings.TrimSuffix(name, "."))
+	if !usableName(host) {
+		return "", name == ""
+	}
+	return host, true
+}
+
+// usableAddrs parses addresses and leaves out what cannot be used, and
+// repetitions.
+func usableAddrs(list []string) (addrs []model.Addr, dropped int) {
+	for _, ip := range list {
+		if a, ok := usableAddr(ip); !ok {
+			dropped++
+		} else if !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs, dropped
+}
+
+// Bounds of texts. API servers keep to narrower ones; a file, or one who only
+// plays an API server, need not.
+const (
+	maxName = 253
+	maxText = 256 << 10 // all labels of an object, or one annotation
+)
+
+// usableName reports whether s can be the name of an object or namespace: what
+// else is in it would come up in the names of clusters, domains and logs.
+func usableName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		case (c == '-' || c == '.') && i > 0 && i < len(s)-1:
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
+}
+
+// usableText reports whether s can stand in a response: one that is no UTF-8
+// makes a client refuse all of it.
+func usableText(s string) bool { return len(s) <= maxName && utf8.ValidString(s) }
+
+// packLabels packs labels; ok is false for what is too large to be labels of
+// one object, or cannot be read as text.
+func packLabels(m map[string]string) (l model.Labels, ok bool) {
+	size := 0
+	for k, v := range m {
+		if size += len(k) + len(v); size > maxText || !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return l, false
+		}
+	}
+	return model.NewLabels(m), true
 }
 
 // usableAddr parses an address that traffic can be sent to.

@@ -16,27 +16,36 @@ const (
 	networkLabel  = "topology.istio.io/network"
 )
 
-// pod converts a Pod; nil if it has no name. A pod without an address is a row
+// pod converts a Pod; nil if its name, account or labels cannot be used. A pod without an address is a row
 // as well: slices may refer to it before it has one.
 func (c converter) pod(o *corev1.Pod) (w *model.WorkloadInstance, dropped int) {
-	if o.Name == "" || o.Namespace == "" {
-		return nil, 1
-	}
+	labels, ok := packLabels(o.Labels)
 	account := o.Spec.ServiceAccountName
 	if account == "" {
 		account = "default" // what Kubernetes takes it for
 	}
+	if !ok || !usableName(o.Name) || !usableName(o.Namespace) || !usableName(account) {
+		return nil, 1
+	}
 	w = &model.WorkloadInstance{
 		Name:     o.Name,
 		UID:      model.ParseUID(string(o.UID)),
-		Labels:   model.NewLabels(o.Labels),
+		Labels:   labels,
 		Identity: &model.Identity{Cluster: c.source.Cluster, Kind: model.Pod, Namespace: o.Namespace, ServiceAccount: account},
 		Placement: &model.Placement{
-			Node:     o.Spec.NodeName,
 			Locality: localityOf(o.Labels[localityLabel]),
 			Network:  o.Labels[networkLabel],
 		},
 		State: stateOf(o),
+	}
+	if !usableText(o.Labels[localityLabel]) || !usableText(o.Labels[networkLabel]) {
+		w.Placement.Locality, w.Placement.Network = "", ""
+		dropped++
+	}
+	if usableName(o.Spec.NodeName) {
+		w.Placement.Node = o.Spec.NodeName
+	} else if o.Spec.NodeName != "" {
+		dropped++
 	}
 	var details model.WorkloadDetails
 	addrs := make([]model.Addr, 0, 2)

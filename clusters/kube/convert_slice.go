@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"tributary/model"
@@ -15,13 +16,13 @@ import (
 const mcsServiceLabel = "multicluster.kubernetes.io/service-name"
 
 // slice converts an EndpointSlice; nil if it belongs to no Service of this
-// cluster or holds no addresses but names.
+// cluster, or cannot be used, as one that holds names in place of addresses.
 func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, dropped int) {
 	service := o.Labels[discoveryv1.LabelServiceName]
-	if _, mcs := o.Labels[mcsServiceLabel]; mcs || service == "" || o.AddressType == discoveryv1.AddressTypeFQDN {
+	if _, mcs := o.Labels[mcsServiceLabel]; mcs || service == "" {
 		return nil, 0
 	}
-	if o.Name == "" || o.Namespace == "" {
+	if o.AddressType == discoveryv1.AddressTypeFQDN || !usableName(o.Name) || !usableName(o.Namespace) || !usableName(service) {
 		return nil, 1
 	}
 	s = &model.EndpointSlice{
@@ -29,6 +30,7 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 		Service: service,
 		Version: versionNumber(o.ResourceVersion),
 	}
+	balanced := map[string]bool{} // port names that stand for TCP
 	for i := range o.Ports {
 		// A port without a number means "any port" in some slices that are made
 		// by hand. No client can be told that.
@@ -46,6 +48,12 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 		if p.Name != nil {
 			name = *p.Name
 		}
+		if tcp := p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP; tcp && !balanced[name] {
+			balanced[name] = true
+			s.Ports = slices.DeleteFunc(s.Ports, func(o model.SlicePort) bool { return o.Name == name })
+		} else if !tcp && balanced[name] {
+			continue // clients do not balance over it, and rows are told apart by name
+		}
 		s.Ports = append(s.Ports, model.SlicePort{Name: name, Number: number})
 	}
 	slices.SortFunc(s.Ports, func(a, b model.SlicePort) int {
@@ -57,7 +65,7 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 		s.Endpoints = make([]model.SliceEndpoint, 0, len(o.Endpoints))
 	}
 	for i := range o.Endpoints {
-		if e, ok := sliceEndpoint(&o.Endpoints[i], o.Namespace); ok {
+		if e, ok := sliceEndpoint(&o.Endpoints[i], o.Namespace); ok && ofType(e.Addr, o.AddressType) {
 			s.Endpoints = append(s.Endpoints, e)
 		} else {
 			dropped++
@@ -66,6 +74,17 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 	slices.SortFunc(s.Endpoints, compareEndpoints)
 	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b model.SliceEndpoint) bool { return a.Addr == b.Addr })
 	return s, dropped
+}
+
+// ofType reports whether an address is of the type that its slice tells.
+func ofType(a model.Addr, t discoveryv1.AddressType) bool {
+	switch t {
+	case discoveryv1.AddressTypeIPv4:
+		return a.Is4()
+	case discoveryv1.AddressTypeIPv6:
+		return !a.Is4()
+	}
+	return t == ""
 }
 
 // sliceEndpoint converts one endpoint of a slice. Of its addresses only the
@@ -83,9 +102,12 @@ func sliceEndpoint(o *discoveryv1.Endpoint, namespace string) (e model.SliceEndp
 		if ref.Namespace != "" && ref.Namespace != namespace {
 			return e, false
 		}
+		if !usableName(ref.Name) {
+			return e, false
+		}
 		e.Pod, e.UID = ref.Name, model.ParseUID(string(ref.UID))
 	}
-	if o.Zone != nil {
+	if o.Zone != nil && usableText(*o.Zone) {
 		e.Zone = *o.Zone
 	}
 	e.Conditions = conditionsOf(&o.Conditions)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -93,12 +94,19 @@ func TestConvertService(t *testing.T) {
 		{"cluster IP", `{"metadata":{"name":"web","namespace":"shop","resourceVersion":"42","creationTimestamp":"2026-01-02T03:04:05Z"},
 			"spec":{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1","fd00::1","10.0.0.1"],"selector":{"app":"web"},"ports":[
 			{"name":"tcp-x","port":9000,"targetPort":"x"},{"name":"http","port":80,"targetPort":8080},{"name":"same","port":81,"targetPort":81}]}}`,
-			model.Service{Created: 1767323045, Version: 42, VIPs: []model.Addr{addr("10.0.0.1"), addr("fd00::1")}, Selector: model.NewLabels(map[string]string{"app": "web"}),
+			model.Service{Created: 1767323045, Version: 42, VIPs: []model.Addr{addr("10.0.0.1"), addr("fd00::1")}, DualStack: true, Selector: model.NewLabels(map[string]string{"app": "web"}),
 				Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP, TargetPort: "8080"}, {Name: "same", Number: 81}, {Name: "tcp-x", Number: 9000, Protocol: model.TCP, TargetPort: "x"}}}, 0},
 		{"headless", `{"metadata":{"name":"web","namespace":"shop","resourceVersion":"x1"},"spec":{"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":53,"protocol":"UDP"},{"port":53}]}}`,
 			model.Service{Resolution: model.Passthrough, Ports: []model.Port{{Number: 53, Protocol: model.UDP}}}, 0},
-		{"external name", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"type":"ExternalName","externalName":"example.com","clusterIP":"10.0.0.9"}}`,
-			model.Service{Resolution: model.Alias}, 0},
+		{"external name", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"type":"ExternalName","externalName":"Example.com.","clusterIP":"10.0.0.9","clusterIPs":["10.0.0.9","fd00::9"],"externalIPs":["192.0.2.1"],"internalTrafficPolicy":"Local"}}`,
+			model.Service{Resolution: model.Alias, AliasOf: "example.com"}, 0},
+		{"external name that is none", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"type":"ExternalName","externalName":"a b"}}`, model.Service{Resolution: model.Alias}, 1},
+		{"external addresses", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIP":"10.0.0.9","externalIPs":["192.0.2.1","x","192.0.2.1","fd00::1"]}}`,
+			model.Service{VIPs: []model.Addr{addr("10.0.0.9")}, External: []model.Addr{addr("192.0.2.1"), addr("fd00::1")}}, 1},
+		{"node local, headless with both families", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIP":"None","internalTrafficPolicy":"Local","ipFamilies":["IPv6","IPv4"]}}`,
+			model.Service{Resolution: model.Passthrough, NodeLocal: true, DualStack: true}, 0},
+		{"shown to some", `{"metadata":{"name":"web","namespace":"shop","annotations":{"networking.istio.io/exportTo":" ops, .,shop ,,"}}}`,
+			model.Service{Visibility: model.VisibleIn("ops", "shop")}, 0},
 		{"bad values", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIPs":["10.0.0.300","0.0.0.0","::","ff02::1","fe80::1%eth0","10.0.0.2"],
 			"ports":[{"port":0},{"port":-5},{"port":70000},{"port":7,"targetPort":-1}]}}`,
 			model.Service{VIPs: []model.Addr{addr("10.0.0.2")}, Ports: []model.Port{{Number: 7, TargetPort: "-1"}}}, 8},
@@ -228,6 +236,20 @@ func checkBatch(t *testing.T, b *model.Batch) {
 			_ = p.Protocol.String()
 		}
 		_ = s.Resolution.String()
+		if s.Visibility.String() == "" || (s.Resolution == model.Alias) && (len(s.VIPs)+len(s.External) > 0 || s.NodeLocal) ||
+			s.AliasOf != "" && (s.Resolution != model.Alias || !usableName(s.AliasOf)) {
+			t.Errorf("service %+v", s)
+		}
+	}
+	for _, n := range b.Nodes {
+		if region, zone, subzone := n.Locality.Split(); !usableName(n.Name) || !utf8.ValidString(string(n.Locality)) || n.Locality != model.NewLocality(region, zone, subzone) {
+			t.Errorf("node %+v", n)
+		}
+	}
+	for _, n := range b.Namespaces {
+		if name, _ := n.Labels.Get(corev1.LabelMetadataName); !usableName(n.Name) || name != n.Name {
+			t.Errorf("namespace %+v", n)
+		}
 	}
 	for _, s := range b.Slices {
 		for i, e := range s.Endpoints {
@@ -245,7 +267,10 @@ func checkBatch(t *testing.T, b *model.Batch) {
 		if w.Key().Name == "" || w.Identity == nil || w.Placement == nil {
 			t.Errorf("workload %+v", w)
 		}
-		for range w.Labels.All() {
+		for k, v := range w.Labels.All() {
+			if !utf8.ValidString(k + v) {
+				t.Errorf("label %q=%q", k, v)
+			}
 		}
 	}
 }
@@ -273,7 +298,16 @@ func fuzzConvert[T any](f *testing.F, seeds ...string) {
 func FuzzConvertService(f *testing.F) {
 	fuzzConvert[corev1.Service](f,
 		`{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIPs":["10.0.0.1","::"],"ports":[{"name":"http","port":80,"targetPort":"x","appProtocol":"kubernetes.io/h2c"}],"selector":{"a":""}}}`,
-		`{"metadata":{"name":"web","namespace":"shop","creationTimestamp":"0001-01-01T00:00:00Z"},"spec":{"type":"ExternalName"}}`)
+		`{"metadata":{"name":"web","namespace":"shop","creationTimestamp":"0001-01-01T00:00:00Z"},"spec":{"type":"ExternalName","externalName":"a.B."}}`,
+		`{"metadata":{"name":"web","namespace":"shop","annotations":{"networking.istio.io/exportTo":"., a,~"}},"spec":{"externalIPs":["1.2.3.4"],"ipFamilies":["IPv4","IPv6"],"internalTrafficPolicy":"Local"}}`)
+}
+
+func FuzzConvertNode(f *testing.F) {
+	fuzzConvert[corev1.Node](f, `{"metadata":{"name":"n","labels":{"topology.kubernetes.io/region":"r","failure-domain.beta.kubernetes.io/zone":"z","topology.istio.io/subzone":"s/t"}}}`)
+}
+
+func FuzzConvertNamespace(f *testing.F) {
+	fuzzConvert[corev1.Namespace](f, `{"metadata":{"name":"n","labels":{"kubernetes.io/metadata.name":"m","topology.istio.io/network":"net"}}}`)
 }
 
 func FuzzConvertSlice(f *testing.F) {

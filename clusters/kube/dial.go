@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -37,6 +39,7 @@ func Dial(config *rest.Config) (client kubernetes.Interface, closeAll func(), er
 	// which ends with it: a rotated credential leaves no connection behind.
 	conns := &connections{open: map[*connection]struct{}{}}
 	c.Dial = conns.dial
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next, maxAnswer} })
 	if c.Proxy == nil {
 		c.Proxy = http.ProxyFromEnvironment
 	}
@@ -104,4 +107,38 @@ func (c *connection) Close() error {
 	delete(c.of.open, c)
 	c.of.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// maxAnswer bounds an answer to a list. A page has 500 objects of mostly a few
+// kilobytes; a server that sends much more than that means harm.
+const maxAnswer = 256 << 20
+
+// bounded makes answers that are too long fail while they are read, since
+// client-go reads them whole. Watches are read object by object, and client-go
+// bounds each.
+type bounded struct {
+	http.RoundTripper
+	most int64
+}
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Get("watch") == "" {
+		answer.Body = &boundedBody{answer.Body, b.most}
+	}
+	return answer, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errors.New("the answer is too long")
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -78,5 +79,31 @@ func TestDialDoesNotFollowRedirects(t *testing.T) {
 	case <-asked:
 		t.Error("the redirect was followed")
 	default:
+	}
+}
+
+// A server that answers without end is not read without end.
+func TestAnswersAreBounded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: bounded{http.DefaultTransport, 1 << 20}}
+	for path, endless := range map[string]bool{"/api/v1/pods?limit=500": false, "/api/v1/pods?watch=true": true} {
+		answer, err := client.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 10<<20))
+		if got := n == 10<<20; got != endless || endless != (err == nil) {
+			t.Errorf("%s: read %d bytes, error %v", path, n, err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -67,6 +67,18 @@ func (h *health) failed(k model.Kind, r request, now time.Time, err error) {
 		t.what, t.since = what, now
 	}
 	t.detail = clip(textOf(err))
+	h.now.Kinds[k].LastError, h.now.Kinds[k].LastErrorAt = t.detail, now
+	h.sum(k)
+}
+
+// forbidden notes that a kind that a source may be without is not to be read.
+func (h *health) forbidden(k model.Kind, r request, now time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*h.lost[k].of(r) = trouble{}
+	row := &h.now.Kinds[k]
+	row.Answered, row.LastEvent = true, now
+	row.Remark = clip(k.String() + "s are not read: " + textOf(err))
 	h.sum(k)
 }
 
@@ -78,6 +90,7 @@ func (h *health) worked(k model.Kind, r request) {
 	*h.lost[k].of(r) = trouble{}
 	if r == watchRequest {
 		h.lost[k].list = trouble{}
+		h.now.Kinds[k].Remark = ""
 	}
 	h.sum(k)
 }
@@ -94,6 +107,8 @@ func (h *health) all(what model.Trouble, detail string, now time.Time) {
 		t.detail = clip(detail)
 		if what == model.NoTrouble {
 			*t = trouble{}
+		} else {
+			h.now.Kinds[k].LastError, h.now.Kinds[k].LastErrorAt = t.detail, now
 		}
 		h.sum(k)
 	}
@@ -138,9 +153,12 @@ func troubleOf(err error) model.Trouble {
 // log: only what the network or the API server itself reports is passed on.
 func textOf(err error) string {
 	var network *url.Error
+	var status apierrors.APIStatus
 	switch reason := apierrors.ReasonForError(err); {
 	case errors.As(err, &network):
 		return network.Error()
+	case errors.As(err, &status) && status.Status().Code/100 == 3:
+		return "it redirects elsewhere, which is not followed"
 	case reason == metav1.StatusReasonUnknown:
 		return "the answer cannot be read"
 	case reason == metav1.StatusReasonInternalError:

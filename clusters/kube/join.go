@@ -75,9 +75,13 @@ func joinPod(e *model.Endpoint, r *podRow, name string, uid model.UID) {
 	if e.Flags&model.EndpointAnyUID != 0 {
 		uid = model.UID{}
 	}
-	if e.Flags&model.EndpointMissing == 0 || e.Workload == nil || e.Workload.Name != name || e.Workload.UID != uid {
-		if r.missing == nil || r.missing.UID != uid {
-			r.missing = &model.WorkloadInstance{Name: name, UID: uid}
+	var state model.WorkloadState
+	if r.pod != nil {
+		state = model.AnotherUID
+	}
+	if e.Flags&model.EndpointMissing == 0 || e.Workload == nil || e.Workload.Name != name || e.Workload.UID != uid || e.Workload.State != state {
+		if r.missing == nil || r.missing.UID != uid || r.missing.State != state {
+			r.missing = &model.WorkloadInstance{Name: name, UID: uid, State: state}
 		}
 		e.Workload = r.missing
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"tributary/clusters/kube"
 	"tributary/model"
 )
@@ -31,6 +33,12 @@ func randomBatch(rnd *rand.Rand, epoch uint64) model.Batch {
 		ns := fmt.Sprint("n", rnd.IntN(2))
 		labels := model.NewLabels(map[string]string{"app": fmt.Sprint(rnd.IntN(5))})
 		switch {
+		case b.Kind.Optional() && rnd.IntN(4) == 0:
+			b.Deletes = append(b.Deletes, model.NamespacedName{Name: fmt.Sprint([...]string{"", "n"}[b.Kind-model.KindNode], n)})
+		case b.Kind == model.KindNode:
+			b.Nodes = append(b.Nodes, &model.Node{Name: fmt.Sprint(n), Locality: model.Locality(fmt.Sprint("r", rnd.IntN(2)))})
+		case b.Kind == model.KindNamespace:
+			b.Namespaces = append(b.Namespaces, &model.Namespace{Name: fmt.Sprint("n", n), Labels: labels})
 		case rnd.IntN(4) == 0:
 			b.Deletes = append(b.Deletes, name(ns, n, [...]string{"svc", "slice", "pod"}[b.Kind]))
 		case b.Kind == model.KindService:
@@ -58,7 +66,11 @@ func randomBatch(rnd *rand.Rand, epoch uint64) model.Batch {
 func TestNothingIsLeft(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		r := kube.NewRegistry("a", kube.Rules{}, noEntries)
+		rules := kube.Rules{}
+		if seed%2 == 1 {
+			rules.Discovery, _ = kube.ParseSelectors([]metav1.LabelSelector{{MatchLabels: map[string]string{"app": "1"}}})
+		}
+		r := kube.NewRegistry("a", rules, noEntries)
 		now, epoch := time.Unix(0, 0), uint64(1)
 		for range 400 {
 			if rnd.IntN(10) == 0 {

@@ -23,6 +23,7 @@ type listWatch struct {
 	kind     kind
 	pageSize int64
 	gate     *gate
+	said     bool // a whole snapshot was handed over
 }
 
 // IsWatchListSemanticsUnSupported keeps the reflector from streaming the list
@@ -59,6 +60,9 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 	for start := true; ; start = false {
 		page, err := l.kind.list(ctx, options)
 		now := time.Now()
+		if start && l.without(ctx, listRequest, now, err) {
+			return nil, l.sayNone(ctx, now, err)
+		}
 		if err != nil {
 			return nil, l.failed(ctx, listRequest, now, err)
 		}
@@ -84,6 +88,7 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 			return nil, err
 		}
 		if b.SnapshotEnd {
+			l.said = true
 			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		}
 		options.Continue = rest
@@ -94,10 +99,39 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := l.kind.watch(ctx, o)
 	if err != nil {
-		return nil, l.failed(ctx, watchRequest, time.Now(), err)
+		if now := time.Now(); !l.without(ctx, watchRequest, now, err) {
+			err = l.failed(ctx, watchRequest, now, err)
+		}
+		return nil, err
 	}
 	l.feed.health.worked(l.feed.kind, watchRequest)
 	return w, nil
+}
+
+// without reports whether err says that a kind is not to be read that a source
+// may be without. That is no trouble: it is remarked, and asked again in case
+// somebody gives the permission.
+func (l *listWatch) without(ctx context.Context, r request, now time.Time, err error) bool {
+	if ctx.Err() != nil || !l.kind.kind.Optional() || !apierrors.IsForbidden(err) {
+		return false
+	}
+	l.feed.health.forbidden(l.feed.kind, r, now, err)
+	return true
+}
+
+// sayNone says that there is nothing of a kind that cannot be read, unless
+// something was said before: that stays.
+func (l *listWatch) sayNone(ctx context.Context, now time.Time, err error) error {
+	if l.said {
+		return err
+	}
+	b := l.feed.batch(now)
+	b.SnapshotStart, b.SnapshotEnd = true, true
+	if err := l.feed.page(ctx, b); err != nil {
+		return err
+	}
+	l.said = true
+	return err
 }
 
 // failed notes a failure, except those that are part of the protocol: our own

@@ -32,12 +32,14 @@ type manifest struct {
 
 // manifestRow is one object of a file that makes a row.
 type manifestRow struct {
-	kind     model.Kind
-	name     model.NamespacedName
-	document int // counted from 1
-	service  *model.Service
-	slice    *model.EndpointSlice
-	workload *model.WorkloadInstance
+	kind      model.Kind
+	name      model.NamespacedName
+	document  int // counted from 1
+	service   *model.Service
+	slice     *model.EndpointSlice
+	workload  *model.WorkloadInstance
+	node      *model.Node
+	namespace *model.Namespace
 }
 
 // maxListDepth bounds lists within lists.
@@ -123,7 +125,8 @@ func (m *manifest) read(doc []byte, document, depth int, c converter) error {
 			}
 		}
 		return nil
-	case serviceKind, sliceKind, podKind, listOf(serviceKind), listOf(sliceKind), listOf(podKind):
+	case serviceKind, sliceKind, podKind, nodeKind, namespaceKind,
+		listOf(serviceKind), listOf(sliceKind), listOf(podKind), listOf(nodeKind), listOf(namespaceKind):
 	default:
 		// Other kinds of Kubernetes belong in such a directory as well, and need
 		// not even be right. The older forms of slices do not: they would be missed.
@@ -150,9 +153,11 @@ func (m *manifest) read(doc []byte, document, depth int, c converter) error {
 }
 
 var (
-	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
-	sliceKind   = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
-	podKind     = corev1.SchemeGroupVersion.WithKind("Pod")
+	serviceKind   = corev1.SchemeGroupVersion.WithKind("Service")
+	sliceKind     = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+	podKind       = corev1.SchemeGroupVersion.WithKind("Pod")
+	nodeKind      = corev1.SchemeGroupVersion.WithKind("Node")
+	namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
 )
 
 func listOf(k schema.GroupVersionKind) schema.GroupVersionKind {
@@ -169,8 +174,13 @@ func (m *manifest) add(o runtime.Object, document int, c converter) error {
 	if a.GetName() == "" {
 		return errors.New("the object has no metadata.name")
 	}
-	if a.GetNamespace() == "" {
-		a.SetNamespace(metav1.NamespaceDefault)
+	switch o.(type) {
+	case *corev1.Node, *corev1.Namespace:
+		a.SetNamespace("") // they are in none
+	default:
+		if a.GetNamespace() == "" {
+			a.SetNamespace(metav1.NamespaceDefault)
+		}
 	}
 	var b model.Batch
 	ok, dropped := c.add(&b, o)
@@ -186,6 +196,10 @@ func (m *manifest) add(o runtime.Object, document int, c converter) error {
 		row.kind, row.slice = model.KindEndpointSlice, b.Slices[0]
 	case b.Workloads != nil:
 		row.kind, row.workload = model.KindPod, b.Workloads[0]
+	case b.Nodes != nil:
+		row.kind, row.node = model.KindNode, b.Nodes[0]
+	case b.Namespaces != nil:
+		row.kind, row.namespace = model.KindNamespace, b.Namespaces[0]
 	}
 	m.rows = append(m.rows, row)
 	return nil

@@ -223,6 +223,10 @@ func (m *Manifests) send(ctx context.Context, out func(context.Context, model.Ba
 				b.Slices = append(b.Slices, r.slice)
 			case model.KindPod:
 				b.Workloads = append(b.Workloads, r.workload)
+			case model.KindNode:
+				b.Nodes = append(b.Nodes, r.node)
+			case model.KindNamespace:
+				b.Namespaces = append(b.Namespaces, r.namespace)
 			}
 		}
 		if err := out(ctx, b); err != nil {

@@ -69,12 +69,12 @@ func compareSlices(a, b *model.Slice) int {
 
 // targetPorts resolves the ports of s on workload w: a port that w names as the
 // service does wins, a numeric target port is taken as it is, a named one must
-// be a port of w, and none means the service's own number. UDP ports are left
-// out, as clients do not balance over them.
+// be a port of w, and none means the service's own number. UDP and SCTP ports are
+// left out, as clients do not balance over them.
 func targetPorts(s *model.Service, w *model.WorkloadInstance) []model.SlicePort {
 	var ports []model.SlicePort
 	for _, p := range s.Ports {
-		if p.Protocol == model.UDP {
+		if p.Protocol == model.UDP || p.Protocol == model.SCTP {
 			continue
 		}
 		number, ok := namedPort(w, p.Name)

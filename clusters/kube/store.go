@@ -137,7 +137,7 @@ func (f *feed) send(ctx context.Context, out func(context.Context, model.Batch) 
 // the last is kept, as a batch says one thing of each.
 func merge(burst []item) model.Batch {
 	b := burst[0].batch
-	b.Services, b.Slices, b.Workloads, b.Deletes = nil, nil, nil, nil
+	b.Services, b.Slices, b.Workloads, b.Nodes, b.Namespaces, b.Deletes = nil, nil, nil, nil, nil, nil
 	for i := range burst {
 		it := &burst[i]
 		b.Received = it.batch.Received
@@ -147,6 +147,8 @@ func merge(burst []item) model.Batch {
 		b.Services = append(b.Services, it.batch.Services...)
 		b.Slices = append(b.Slices, it.batch.Slices...)
 		b.Workloads = append(b.Workloads, it.batch.Workloads...)
+		b.Nodes = append(b.Nodes, it.batch.Nodes...)
+		b.Namespaces = append(b.Namespaces, it.batch.Namespaces...)
 		b.Deletes = append(b.Deletes, it.batch.Deletes...)
 	}
 	return b

@@ -105,10 +105,13 @@ func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
 // kindsOf lists the kinds that are watched.
 func kindsOf(c kubernetes.Interface) []kind {
 	services, endpoints, pods := c.CoreV1().Services(""), c.DiscoveryV1().EndpointSlices(""), c.CoreV1().Pods("")
+	nodes, namespaces := c.CoreV1().Nodes(), c.CoreV1().Namespaces()
 	return []kind{
 		{model.KindService, &corev1.Service{}, lister(services.List), services.Watch},
 		{model.KindEndpointSlice, &discoveryv1.EndpointSlice{}, lister(endpoints.List), endpoints.Watch},
 		{model.KindPod, &corev1.Pod{}, lister(pods.List), pods.Watch},
+		{model.KindNode, &corev1.Node{}, lister(nodes.List), nodes.Watch},
+		{model.KindNamespace, &corev1.Namespace{}, lister(namespaces.List), namespaces.Watch},
 	}
 }
 

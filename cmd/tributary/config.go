@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary/clusters/kube"
 	"tributary/push"
 	"tributary/xds"
 )
@@ -34,11 +36,25 @@ type Config struct {
 	Fleet string `yaml:"fleet"`
 	// SecretNamespace is the only namespace whose Secrets add clusters.
 	SecretNamespace string `yaml:"secretNamespace"`
-	// AllowInsecureKubeconfig lets kubeconfigs from Secrets skip the
-	// verification of the API server's certificate.
+	// KubeconfigDir is a directory of kubeconfigs, one file for each cluster. The
+	// cluster of the current context is the ID. Without Kubeconfig, and outside a
+	// cluster, these are all clusters there are.
+	KubeconfigDir string `yaml:"kubeconfigDir"`
+	// AllowInsecureKubeconfig lets kubeconfigs from Secrets and from
+	// KubeconfigDir skip the verification of the API server's certificate.
 	AllowInsecureKubeconfig bool `yaml:"allowInsecureKubeconfig"`
 	// SyncTimeout is how long a cluster that does not answer delays readiness.
 	SyncTimeout Duration `yaml:"syncTimeout"`
+	// ClusterUndoWindow is how long the endpoints of a cluster whose Secret, file
+	// or directory has gone stay, in case it comes back, before they leave in
+	// steps. 0 removes them at once.
+	ClusterUndoWindow Duration `yaml:"clusterUndoWindow"`
+	// SystemNamespace is the namespace of each cluster whose label
+	// topology.istio.io/network tells the network of its pods.
+	SystemNamespace string `yaml:"systemNamespace"`
+	// DiscoverySelectors select namespaces by their labels, those that one of them
+	// matches; objects in others are left out. Empty: all namespaces.
+	DiscoverySelectors []LabelSelector `yaml:"discoverySelectors"`
 	// DomainSuffix is the cluster domain of Kubernetes services.
 	DomainSuffix string `yaml:"domainSuffix"`
 	// DataDir is the directory that this process owns. One process at a time
@@ -49,6 +65,25 @@ type Config struct {
 	XDS  XDSConfig  `yaml:"xds"`
 	Push PushConfig `yaml:"push"`
 	Log  LogConfig  `yaml:"log"`
+}
+
+// LabelSelector selects by labels, as in objects of Kubernetes: all that is
+// asked for has to match, and one that asks for nothing matches everything.
+type LabelSelector struct {
+	// MatchLabels are labels to have.
+	MatchLabels map[string]string `yaml:"matchLabels,omitempty"`
+	// MatchExpressions are conditions on labels.
+	MatchExpressions []LabelExpression `yaml:"matchExpressions,omitempty"`
+}
+
+// LabelExpression is a condition on one label.
+type LabelExpression struct {
+	// Key is the name of the label.
+	Key string `yaml:"key"`
+	// Operator is In, NotIn, Exists or DoesNotExist.
+	Operator string `yaml:"operator"`
+	// Values are what In and NotIn compare with.
+	Values []string `yaml:"values,omitempty"`
 }
 
 // HTTPConfig is the HTTP server: probes, metrics, debug pages, the page at /.
@@ -114,8 +149,8 @@ func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(),
 func defaultConfig() Config {
 	l := xds.DefaultLimits()
 	return Config{
-		ClusterID: "Kubernetes", SecretNamespace: "istio-system", DomainSuffix: "cluster.local",
-		SyncTimeout: Duration(30 * time.Second), DataDir: defaultDataDir(),
+		ClusterID: "Kubernetes", SecretNamespace: "istio-system", SystemNamespace: kube.DefaultSystemNamespace, DomainSuffix: "cluster.local",
+		SyncTimeout: Duration(30 * time.Second), ClusterUndoWindow: Duration(10 * time.Minute), DataDir: defaultDataDir(),
 		HTTP: HTTPConfig{Address: "127.0.0.1:15014"},
 		XDS: XDSConfig{
 			Address: "127.0.0.1:15010", MaxStreams: l.Streams, MaxNames: l.Names, MaxRequestBytes: l.MessageBytes,
@@ -149,6 +184,20 @@ func (c *Config) limits() xds.Limits {
 	return l
 }
 
+// rules returns the settings of registries.
+func (c *Config) rules() (kube.Rules, error) {
+	list := make([]metav1.LabelSelector, len(c.DiscoverySelectors))
+	for i, s := range c.DiscoverySelectors {
+		list[i].MatchLabels = s.MatchLabels
+		for _, e := range s.MatchExpressions {
+			list[i].MatchExpressions = append(list[i].MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values})
+		}
+	}
+	discovery, err := kube.ParseSelectors(list)
+	return kube.Rules{SystemNamespace: c.SystemNamespace, Discovery: discovery}, err
+}
+
 // configFlags binds the flags that the commands serve and config share, and
 // returns what loads the configuration once they are parsed.
 func configFlags(fs *pflag.FlagSet) func() (Config, error) {
@@ -158,7 +207,9 @@ func configFlags(fs *pflag.FlagSet) func() (Config, error) {
 	fs.StringVar(&set.ClusterID, "cluster-id", set.ClusterID, "`ID` of the config cluster")
 	fs.StringVar(&set.Fleet, "fleet", set.Fleet, "`DIR` with a directory of manifests for each cluster, in place of a config cluster")
 	fs.StringVar(&set.SecretNamespace, "secret-namespace", set.SecretNamespace, "`NAMESPACE` whose Secrets labelled istio/multiCluster=true add clusters")
-	fs.BoolVar(&set.AllowInsecureKubeconfig, "allow-insecure-kubeconfig", set.AllowInsecureKubeconfig, "let kubeconfigs from Secrets skip TLS verification")
+	fs.StringVar(&set.KubeconfigDir, "kubeconfig-dir", set.KubeconfigDir, "`DIR` of kubeconfigs, one file for each further cluster")
+	fs.BoolVar(&set.AllowInsecureKubeconfig, "allow-insecure-kubeconfig", set.AllowInsecureKubeconfig, "let kubeconfigs from Secrets and --kubeconfig-dir skip TLS verification")
+	undo := fs.Duration("cluster-undo-window", time.Duration(set.ClusterUndoWindow), "how long a cluster that is no longer wanted keeps its endpoints, before they leave in steps; 0s removes them at once")
 	fs.StringVar(&set.XDS.Address, "xds-address", set.XDS.Address, "`ADDRESS` of the xDS server, plaintext, loopback only")
 	fs.StringVar(&set.HTTP.Address, "http-address", set.HTTP.Address, "`ADDRESS` of the HTTP server, loopback only")
 	fs.StringVar(&set.DataDir, "data-dir", set.DataDir, "`DIR` that this process owns")
@@ -175,6 +226,8 @@ func configFlags(fs *pflag.FlagSet) func() (Config, error) {
 			"cluster-id":                func() { c.ClusterID = set.ClusterID },
 			"fleet":                     func() { c.Fleet = set.Fleet },
 			"secret-namespace":          func() { c.SecretNamespace = set.SecretNamespace },
+			"kubeconfig-dir":            func() { c.KubeconfigDir = set.KubeconfigDir },
+			"cluster-undo-window":       func() { c.ClusterUndoWindow = Duration(*undo) },
 			"allow-insecure-kubeconfig": func() { c.AllowInsecureKubeconfig = set.AllowInsecureKubeconfig },
 			"xds-address":               func() { c.XDS.Address = set.XDS.Address },
 			"http-address":              func() { c.HTTP.Address = set.HTTP.Address },
@@ -214,6 +267,12 @@ func (c *Config) validate() error {
 	if c.ClusterID == "" {
 		bad("clusterID", "must not be empty")
 	}
+	if c.SystemNamespace == "" {
+		bad("systemNamespace", "must not be empty")
+	}
+	if _, err := c.rules(); err != nil {
+		bad("discoverySelectors", "%v", err)
+	}
 	if c.DataDir == "" {
 		bad("dataDir", "must not be empty")
 	}
@@ -238,6 +297,9 @@ func (c *Config) validate() error {
 		if v <= 0 {
 			bad(setting, "must be longer than 0, not %v", time.Duration(v))
 		}
+	}
+	if c.ClusterUndoWindow < 0 {
+		bad("clusterUndoWindow", "must not be negative, as %v is; 0s removes clusters at once", time.Duration(c.ClusterUndoWindow))
 	}
 	if c.Push.DebounceMax < c.Push.DebounceAfter {
 		bad("push.debounceMax", "must not be shorter than push.debounceAfter")

@@ -82,8 +82,8 @@ func getCommandAt(now func() time.Time) *cobra.Command {
 	services := getOf(o, "services", "[NAME...]", serviceTable, func(s debug.Service, name string) bool { return hasName(s.Host, name) }, "service", "svc")
 	endpoints := getOf(o, "endpoints", "[SERVICE...]", endpointTable, func(e debug.Endpoint, name string) bool { return hasName(e.Host, name) }, "endpoint", "ep")
 	proxies := getOf(o, "proxies", "[NAME...]", proxyTable, func(p debug.Proxy, name string) bool { return hasProxyName(p.ID, name) }, "proxy")
-	endpoints.Flags().StringVar(&o.state, "state", "", "only endpoints in this `STATE`: served, held, \"not ready\", terminating, shadowed or unmatched")
-	complete(endpoints, "state", "served", "held", "not ready", "terminating", "shadowed", "unmatched")
+	endpoints.Flags().StringVar(&o.state, "state", "", "only endpoints in this `STATE`: served, held, \"not ready\", terminating, drained, shadowed or unmatched")
+	complete(endpoints, "state", "served", "held", "not ready", "terminating", "drained", "shadowed", "unmatched")
 	for _, c := range []*cobra.Command{services, endpoints, proxies} {
 		c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only this `NAMESPACE`")
 		c.Flags().StringVar(&o.cluster, "cluster", "", "only this cluster `ID`")

@@ -58,7 +58,7 @@ func clusterTable(w io.Writer, items []debug.Cluster, wide bool, now time.Time) 
 	s := newSheet(w, append(heads, "REASON")...)
 	for _, c := range items {
 		source := c.Type
-		if from := cmp.Or(c.Secret, c.Dir); from != "" {
+		if from := cmp.Or(c.Secret, c.File, c.Dir); from != "" {
 			source += " " + from
 		}
 		cells := []string{c.ID, c.State, ago(c.Since, now), "unknown", "unknown", source}
@@ -76,7 +76,11 @@ func clusterTable(w io.Writer, items []debug.Cluster, wide bool, now time.Time) 
 			}
 			cells = append(cells, ago(c.Added, now), strconv.FormatUint(c.Epoch, 10), workloads, took, heard)
 		}
-		s.row(append(cells, cmp.Or(c.Reason, c.LastError))...)
+		why := cmp.Or(c.Reason, c.LastError)
+		if c.Removal != nil {
+			why = debug.Age(c.Removal.Ends.Sub(now)) + " left: " + why
+		}
+		s.row(append(cells, why)...)
 	}
 	s.end()
 }

@@ -78,9 +78,13 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	rules, err := c.rules()
+	if err != nil {
+		return err
+	}
 	var core *aggregate.Aggregator
 	core = aggregate.New(model.ClusterID(c.ClusterID), func(source model.ShardKey) aggregate.Registry {
-		return kube.NewRegistry(source.Cluster, core.WorkloadEntries)
+		return kube.NewRegistry(source.Cluster, rules, core.WorkloadEntries)
 	})
 	pages := debug.New(debug.Sources{
 		Snapshot: pusher.Released, Wake: pusher.Subscribe, Clusters: manager.List, Ready: manager.Ready, Proxies: server.Proxies,
@@ -126,17 +130,8 @@ func (p publisher) Apply(d model.Delta) {
 // up, and what was heard until then is released.
 func openWhenReady(ctx context.Context, manager *clusters.Manager, store *shards.Store, pusher *push.Pusher, server *xds.Server, log *slog.Logger) {
 	start := time.Now()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if ready, _ := manager.Ready(time.Now()); ready {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	if manager.WaitReady(ctx) != nil {
+		return // we end
 	}
 	complete := store.Load()
 	wake, cancel := pusher.Subscribe()
@@ -159,23 +154,25 @@ func openWhenReady(ctx context.Context, manager *clusters.Manager, store *shards
 func newManager(c Config, log *slog.Logger, metrics prometheus.Registerer) (*clusters.Manager, error) {
 	o := clusters.Options{
 		ClusterID: model.ClusterID(c.ClusterID), SecretNamespace: c.SecretNamespace, AllowInsecure: c.AllowInsecureKubeconfig,
-		Fleet: c.Fleet, SyncTimeout: time.Duration(c.SyncTimeout), Logger: log, Metrics: metrics,
+		SyncTimeout: time.Duration(c.SyncTimeout), UndoWindow: time.Duration(c.ClusterUndoWindow), Logger: log, Metrics: metrics,
 		NewRunner: func(s clusters.Spec) (clusters.Runner, error) { return newRunner(s, c.DomainSuffix, log) },
 	}
+	var err error
+	if o.KubeconfigDir, err = directory(c.KubeconfigDir, "--kubeconfig-dir"); err != nil {
+		return nil, err
+	}
+	if o.Fleet, err = directory(c.Fleet, "--fleet"); err != nil {
+		return nil, err
+	}
 	if c.Fleet != "" {
-		dir, err := filepath.Abs(c.Fleet)
-		if err != nil {
-			return nil, fmt.Errorf("resolving the fleet directory: %w", err)
-		}
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("the fleet %s is not a directory (--fleet)", c.Fleet)
-		}
-		o.Fleet = dir
 		return clusters.New(o)
 	}
 	config, err := clusters.LoadKubeconfig(c.Kubeconfig)
+	if errors.Is(err, rest.ErrNotInCluster) && c.KubeconfigDir != "" {
+		return clusters.New(o) // they are all clusters there are
+	}
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the config cluster %s (--kubeconfig, or --fleet for manifests): %w", c.ClusterID, err)
+		return nil, fmt.Errorf("connecting to the config cluster %s (--kubeconfig; or --kubeconfig-dir or --fleet, which need none): %w", c.ClusterID, err)
 	}
 	secrets, _, err := kube.Dial(rest.CopyConfig(config))
 	if err != nil {
@@ -183,6 +180,21 @@ func newManager(c Config, log *slog.Logger, metrics prometheus.Registerer) (*clu
 	}
 	o.Config, o.Secrets = config, secrets
 	return clusters.New(o)
+}
+
+// directory checks a setting that names a directory; "" names none.
+func directory(dir, setting string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolving the directory %s (%s): %w", dir, setting, err)
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s is not a directory (%s)", dir, setting)
+	}
+	return path, nil
 }
 
 // newRunner makes the source of one cluster.
@@ -211,4 +223,3 @@ func listen(address, what, setting string) (net.Listener, error) {
 	}
 	return l, nil
 }
-

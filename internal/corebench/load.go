@@ -16,7 +16,6 @@ const rowsPerBatch = 16
 func (f *fleet) load(c core) {
 	var feeds []func() (model.Batch, bool)
 	for cluster := range f.clusters {
-		cluster := cluster
 		slices, pods, big := f.slices()/len(f.clusters), f.pods()/len(f.clusters), 0
 		if cluster == 0 {
 			big = f.big

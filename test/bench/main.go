@@ -19,9 +19,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+	err := bench(ctx)
+	stop()
+	if err != nil {
+		say(err.Error())
 		os.Exit(1)
 	}
 }

@@ -30,8 +30,8 @@ type plan struct {
 	repeat    int
 	settle    time.Duration
 	quiet     time.Duration // how long to wait for a quiet machine at most
-	profiles  string // folder; "" without
-	dir       string // of logs and data
+	profiles  string        // folder; "" without
+	dir       string        // of logs and data
 
 	built *binaries
 

@@ -11,29 +11,33 @@ import (
 type column struct {
 	title string
 	value func(*Result) float64
+	whole bool // a ratio would say nothing
 }
 
+// idleColumn tells how far the other columns can be trusted.
+var idleColumn = column{title: "idle", value: func(r *Result) float64 { return r.Idle }, whole: true}
+
 var changeColumns = []column{
-	{"p50 ms", func(r *Result) float64 { return r.Last.P50 }},
-	{"p99 ms", func(r *Result) float64 { return r.Last.P99 }},
-	{"CPU ms", func(r *Result) float64 { return r.CPU }},
-	{"MB before", func(r *Result) float64 { return r.MemoryBefore }},
-	{"MB end", func(r *Result) float64 { return r.Memory }},
-	{"MB peak", func(r *Result) float64 { return r.Peak }},
-	{"sync s", func(r *Result) float64 { return r.SyncAll }},
-	{"sync CPU s", func(r *Result) float64 { return r.SyncCPU }},
-	{"idle", func(r *Result) float64 { return r.Idle }},
+	{title: "p50 ms", value: func(r *Result) float64 { return r.Last.P50 }},
+	{title: "p99 ms", value: func(r *Result) float64 { return r.Last.P99 }},
+	{title: "CPU ms", value: func(r *Result) float64 { return r.CPU }},
+	{title: "MB before", value: func(r *Result) float64 { return r.MemoryBefore }},
+	{title: "MB end", value: func(r *Result) float64 { return r.Memory }},
+	{title: "MB peak", value: func(r *Result) float64 { return r.Peak }},
+	{title: "sync s", value: func(r *Result) float64 { return r.SyncAll }},
+	{title: "sync CPU s", value: func(r *Result) float64 { return r.SyncCPU }},
+	idleColumn,
 }
 
 var stormColumns = []column{
-	{"back s", func(r *Result) float64 { return r.Storm }},
-	{"CPU s", func(r *Result) float64 { return r.StormCPU }},
-	{"sent MB", func(r *Result) float64 { return r.StormMB }},
-	{"MB before", func(r *Result) float64 { return r.MemoryBefore }},
-	{"MB end", func(r *Result) float64 { return r.Memory }},
-	{"MB peak", func(r *Result) float64 { return r.Peak }},
-	{"sync s", func(r *Result) float64 { return r.SyncAll }},
-	{"idle", func(r *Result) float64 { return r.Idle }},
+	{title: "back s", value: func(r *Result) float64 { return r.Storm }},
+	{title: "CPU s", value: func(r *Result) float64 { return r.StormCPU }},
+	{title: "sent MB", value: func(r *Result) float64 { return r.StormMB }},
+	{title: "MB before", value: func(r *Result) float64 { return r.MemoryBefore }},
+	{title: "MB end", value: func(r *Result) float64 { return r.Memory }},
+	{title: "MB peak", value: func(r *Result) float64 { return r.Peak }},
+	{title: "sync s", value: func(r *Result) float64 { return r.SyncAll }},
+	idleColumn,
 }
 
 // writeTable writes the medians of all results, and each figure as a multiple
@@ -80,7 +84,7 @@ func writeTable(w io.Writer, chosen []workload, results []Result) error {
 				r := byKind[k]
 				fmt.Fprintf(t, "%s %s / %s %s\t\t", k.server, k.protocol, base.server, base.protocol)
 				for _, c := range columns {
-					if d := c.value(&b); d > 0 {
+					if d := c.value(&b); d > 0 && !c.whole {
 						fmt.Fprintf(t, "%.2fx\t", c.value(&r)/d)
 					} else {
 						fmt.Fprint(t, "-\t")

@@ -120,7 +120,14 @@ func TestBadSecretsHarmNothingElse(t *testing.T) {
 			t.Errorf("the log does not name %s:\n%s", want, log)
 		}
 	}
-	for what, text := range map[string]string{"log": log, "readyz": ready, "metrics": metrics} {
+	pages := map[string]string{"log": log, "readyz": ready, "metrics": metrics}
+	for _, page := range []string{"/", "/debug", "/debug/clusterz", "/debug/registryz", "/debug/endpointShardz", "/debug/syncz",
+		"/api/v1/clusters", "/api/v1/services", "/api/v1/endpoints", "/api/v1/proxies", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
+		if _, pages[page], err = fetch(t.Context(), "http://"+httpAddress+page); err != nil {
+			t.Error(err)
+		}
+	}
+	for what, text := range pages {
 		if strings.Contains(text, token) {
 			t.Errorf("the %s has a credential", what)
 		}
@@ -148,6 +155,7 @@ func TestWhatIsTakenIsNamed(t *testing.T) {
 		"HTTP port":      {[]string{"--data-dir", t.TempDir(), "--xds-address", "127.0.0.1:0"}, "--http-address"},
 		"off loopback":   {[]string{"--data-dir", t.TempDir(), "--xds-address", "0.0.0.0:15010"}, "loopback"},
 		"unknown field":  {[]string{"--config", unknownField(t)}, "line 2"},
+		"no kubeconfigs": {[]string{"--data-dir", t.TempDir(), "--xds-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--kubeconfig-dir", "/no/such/dir"}, "--kubeconfig-dir"},
 		"no fleet":       {[]string{"--data-dir", t.TempDir(), "--xds-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--fleet", "/no/such/fleet"}, "--fleet"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +50,12 @@ func TestFleet(t *testing.T) {
 	east.CreateSecret(t, west.RemoteSecret(systemNamespace))
 
 	dir := t.TempDir()
-	s := startServer(t, dir, configCluster(east)...)
+	files := filepath.Join(dir, "kubeconfigs")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	args := append(configCluster(east), "--kubeconfig-dir", files, "--cluster-undo-window", "1s")
+	s := startServer(t, dir, args...)
 	s.waitReady(t, 30*time.Second)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -68,18 +75,25 @@ func TestFleet(t *testing.T) {
 	}
 	all("at the start", "east", "west")
 
-	// A third cluster joins while requests flow.
+	// A third cluster joins while requests flow, by a file.
 	north, err := l.AddCluster(t.Context(), "north")
 	if err != nil {
 		t.Fatal(err)
 	}
 	offer(t, north, "10.3.0.1")
-	east.CreateSecret(t, north.RemoteSecret(systemNamespace))
+	if err := os.WriteFile(filepath.Join(files, "north.yaml"), north.Kubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	all("while north joined", "east", "north", "west")
 
-	// The second one leaves: its backend lives on, but gets nothing more.
+	// The second one leaves: its backend lives on, but gets nothing more. A moment
+	// before, it left by mistake.
+	deleteSecret(t, east, west.RemoteSecret(systemNamespace).Name)
+	east.CreateSecret(t, west.RemoteSecret(systemNamespace))
+	all("while the removal of west was undone", "east", "north", "west")
 	deleteSecret(t, east, west.RemoteSecret(systemNamespace).Name)
 	all("while west left", "east", "north")
+	gone(t, "west")
 
 	// A pod that leaves its cluster takes no request with it.
 	north.SetPodReady(t, "shop", "cart-north", false)
@@ -99,12 +113,26 @@ func TestFleet(t *testing.T) {
 	backend.Start(t, "10.1.0.2:8080", "east-2")
 	east.CreateReadyPod(t, "shop", "cart-east-2", "10.1.0.2", map[string]string{"app": "cart"}, "node-1")
 	all("while tributary was dead", "east", "north")
-	s = startServer(t, dir, configCluster(east)...)
+	s = startServer(t, dir, args...)
 	s.waitReady(t, 30*time.Second)
 	all("while tributary came back", "east", "east-2", "north")
 	for _, p := range proxies {
 		p.hostsKept(t)
 		p.accepted(t)
+	}
+}
+
+// gone waits until nothing that the server shows tells of a cluster.
+func gone(t *testing.T, id string) {
+	t.Helper()
+	for _, page := range []string{"/metrics", "/api/v1/clusters", "/debug/clusterz", "/debug/registryz", "/debug/endpointShardz"} {
+		tb.Eventually(t, 10*time.Second, page+" to be without cluster "+id, func(ctx context.Context) error {
+			_, body, err := fetch(ctx, "http://"+httpAddress+page)
+			if i := strings.Index(body, `"`+id+`"`); err == nil && i >= 0 {
+				err = fmt.Errorf("%s", body[max(0, i-200):min(len(body), i+200)])
+			}
+			return err
+		})
 	}
 }
 

@@ -86,6 +86,10 @@ func (a *API) RoundTrip(r *http.Request) (*http.Response, error) {
 		list["kind"] = "ServiceList"
 	case "pods":
 		list["kind"] = "PodList"
+	case "nodes":
+		list["kind"] = "NodeList"
+	case "namespaces":
+		list["kind"] = "NamespaceList"
 	case "secrets":
 		list["kind"] = "SecretList"
 	case "endpointslices":
