@@ -29,10 +29,16 @@ type Sources struct {
 	Ready    func(now time.Time) (ready bool, waiting []clusters.Waiting)
 	// Proxies lists the connected clients, sorted.
 	Proxies func() []xds.Proxy
+	// Holders lists the clients that subscribe to resources of a type by name.
+	Holders func(url string, names []string) []xds.Holder
 	// Inbox returns how many rows of each source wait for the core.
 	Inbox func() map[model.ShardKey]int
 	// Registry is shown at /metrics and gets the metrics of this package.
 	Registry *prometheus.Registry
+	// ConfigCluster is the cluster whose definitions win.
+	ConfigCluster model.ClusterID
+	// MoveHold is how long an endpoint waits that moves between slices.
+	MoveHold time.Duration
 	// Version of the program.
 	Version string
 	// Address is what the server was told to listen on. Its host is accepted in
@@ -106,6 +112,7 @@ func (s *Server) allRoutes() []route {
 		{"/debug/registryz", "services as merged from all clusters", groupRegistry, s.registryz},
 		{"/debug/endpointShardz", "endpoints by service, provider and cluster", groupRegistry, s.endpointShardz},
 		{"/debug/endpointz", "the same as /debug/endpointShardz", groupRegistry, s.endpointShardz},
+		{"/debug/explain", "why endpoints are served or not; ?host= ?address= ?namespace= ?format=json", groupRegistry, s.explain},
 		{"/debug/syncz", "what each connected proxy was sent and has acknowledged; ?namespace= filters", groupRegistry, s.syncz},
 
 		{"/api/v1/clusters", "clusters with state, reason and counts; ?name=", groupAPI, s.apiClusters},

@@ -70,6 +70,8 @@ type verdict struct {
 func judge(c *shards.Candidate, winner *shards.Candidate) verdict {
 	f := c.Endpoint.Flags
 	switch {
+	case f&model.EndpointMissing != 0 && c.Endpoint.Workload != nil && c.Endpoint.Workload.State == model.AnotherUID:
+		return verdict{state: stateHeld, reason: "the pod of that name has another uid than its slice refers to"}
 	case f&model.EndpointMissing != 0:
 		return verdict{state: stateHeld, reason: "its pod is not known yet, so neither its labels nor its identity are"}
 	case f&model.EndpointFinished != 0:

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"tributary/model"
 )
 
 // Pace and bounds of the event stream.
@@ -23,7 +25,10 @@ const (
 type Event struct {
 	Revision uint64 `json:"revision"`
 	Tally
-	Ready    bool           `json:"ready"`
+	Ready bool `json:"ready"`
+	// Complete tells that clients may see all that clusters had said when they
+	// were complete. It comes with Ready or soon after.
+	Complete bool           `json:"complete"`
 	Waiting  []Wait         `json:"waiting,omitempty"`
 	Clusters map[string]int `json:"clusters"` // how many are in each state
 	Proxies  map[string]int `json:"proxies"`  // likewise
@@ -49,7 +54,11 @@ func (s *Server) event() Event {
 		e.Waiting = append(e.Waiting, Wait{string(w.Cluster), w.What, w.Since.UTC()})
 	}
 	mark := fnv.New64a()
+	e.Complete = ready
 	for _, c := range s.sources.Clusters() {
+		if _, there := snap.Synced(model.ShardKey{Provider: model.Kubernetes, Cluster: c.ID}); c.Known && !there {
+			e.Complete = false
+		}
 		e.Clusters[c.State.String()]++
 		fmt.Fprintln(mark, c.ID, c.Secret, c.Dir, c.State, c.Reason, c.Since.UnixNano(), c.Epoch, c.Known, c.TimedOut, c.LastError)
 	}

@@ -99,7 +99,7 @@ func (s *session) holds(list []Holder, url string, names []string, connected tim
 		_, refused := slices.BinarySearch(w.refused, name)
 		switch {
 		case refused:
-			h.Failure = cmp.Or(w.failure, "a response with it was refused")
+			h.Failure, h.Shown = cmp.Or(w.failure, "a response with it was refused"), w.shown
 		case w.response != nil && w.response.has(name):
 			h.Open = true
 			h.Shown = w.shown

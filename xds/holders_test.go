@@ -94,7 +94,7 @@ func TestHoldersBehind(t *testing.T) {
 	nonce = receive()
 	r.holder("an open change", "a:80", func(h Holder) bool { return h.Open && h.Shown == first })
 	send(&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: nonce, ErrorDetail: &status.Status{Message: "no such thing"}})
-	r.holder("its refusal", "a:80", func(h Holder) bool { return h.Failure == "no such thing" && !h.Open && h.Shown == 0 })
+	r.holder("its refusal", "a:80", func(h Holder) bool { return h.Failure == "no such thing" && !h.Open && h.Shown == first })
 	if got := shown(); got != first {
 		t.Errorf("after a refusal the status says that revision %d was shown, want %d", got, first)
 	}

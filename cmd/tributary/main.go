@@ -45,10 +45,11 @@ endpoints into one registry, and serves it as xDS to Envoy and gRPC.
   tributary serve --kubeconfig FILE --cluster-id ID   on a real cluster; others join by
                                                       Secrets labelled istio/multiCluster=true
   tributary serve --fleet DIR                         on directories of manifests
-  tributary get clusters                              what a running server knows`,
+  tributary get clusters                              what a running server knows
+  tributary explain HOST [ADDRESS]                    why an endpoint is served, or not`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), getCommand(), configCommand(), versionCommand())
+	root.AddCommand(serveCommand(), getCommand(), explainCommand(), configCommand(), versionCommand())
 	return root
 }
 

@@ -88,6 +88,7 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	})
 	pages := debug.New(debug.Sources{
 		Snapshot: pusher.Released, Wake: pusher.Subscribe, Clusters: manager.List, Ready: manager.Ready, Proxies: server.Proxies,
+		Holders: server.Holders, ConfigCluster: model.ClusterID(c.ClusterID), MoveHold: kube.MoveHold,
 		Inbox: inbox.Waiting, Registry: registry, Version: version, Address: c.HTTP.Address,
 	})
 

@@ -37,6 +37,7 @@ func (f *Fleet) Sources() debug.Sources {
 		Snapshot: f.store.Load, Wake: f.wake, Registry: prometheus.NewRegistry(), Version: "1.2.3", Address: "127.0.0.1:15014",
 		Clusters: func() []clusters.Status { f.mu.Lock(); defer f.mu.Unlock(); return f.clusters },
 		Proxies:  func() []xds.Proxy { f.mu.Lock(); defer f.mu.Unlock(); return f.proxies },
+		Holders:  f.holders, ConfigCluster: "east", MoveHold: 100 * time.Millisecond,
 		Ready: func(time.Time) (bool, []clusters.Waiting) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -91,6 +92,35 @@ func (f *Fleet) SetReady(ready bool) { f.mu.Lock(); f.ready = ready; f.mu.Unlock
 
 // SetProxies replaces the connected proxies.
 func (f *Fleet) SetProxies(list []xds.Proxy) { f.mu.Lock(); f.proxies = list; f.mu.Unlock() }
+
+// holders has one client in every state for each name of a port 80, and nobody
+// for others.
+func (f *Fleet) holders(_ string, names []string) (list []xds.Holder) {
+	revision := f.store.Load().Revision
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, p := range f.proxies {
+		for _, name := range names {
+			h := xds.Holder{Proxy: p.ID, Connected: p.Connected, Name: name, Shown: revision}
+			if port, _, _ := xds.ParseClusterName(name); port != 80 {
+				continue
+			}
+			switch i {
+			case 0:
+				h.Shown, h.Name, h.Busy = 0, "", true
+			case 2:
+				h.Shown, h.Open = 0, true
+			case 3:
+				h.Shown, h.Failure = 0, "malformed address"
+			}
+			list = append(list, h)
+			if h.Busy {
+				break
+			}
+		}
+	}
+	return list
+}
 
 // Clusters returns one cluster in every state that lasts.
 func Clusters(now time.Time) []clusters.Status {

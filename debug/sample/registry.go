@@ -12,6 +12,7 @@ const created = 1_750_000_000
 var (
 	east = model.ShardKey{Provider: model.Kubernetes, Cluster: "east"}
 	west = model.ShardKey{Provider: model.Kubernetes, Cluster: "west"}
+	old  = model.ShardKey{Provider: model.Kubernetes, Cluster: "old"}
 	vms  = model.ShardKey{Provider: model.External, Cluster: "east"}
 )
 
@@ -79,7 +80,7 @@ func Delta() model.Delta {
 		services[i].Key = services[i].Definition.Key
 		services[i].Push = model.ServicePush
 	}
-	return model.Delta{Services: services}
+	return model.Delta{Services: services, Synced: []model.Synced{{Source: east}, {Source: west}, {Source: old}}}
 }
 
 // reviews has an endpoint in every state.
