@@ -22,9 +22,10 @@ var allowed = map[string]string{
 	"shards":            "model internal/table",
 	"push":              "shards",
 	"xds":               "model shards",
+	"xds/bootstrap":     "",
 	"debug":             "model shards clusters xds",
 	"debug/sample":      "model shards clusters xds debug",
-	"cmd/tributary":     "model clusters clusters/kube aggregate shards push xds debug",
+	"cmd/tributary":     "model clusters clusters/kube aggregate shards push xds xds/bootstrap debug",
 }
 
 // forbidden lists what a package must not reach, even through others: the core

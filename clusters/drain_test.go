@@ -209,8 +209,9 @@ func TestDrainExceptions(t *testing.T) {
 			w.run()
 			w.happened()
 			w.gone("s")
+			w.expect("end c/1") // seen gone, before it is there again
 			w.api.Put("secrets", secret("s", 3, map[string]string{"c": "x: ["}))
-			w.expect("end c/1")
+			w.expect("")
 			w.expectStates("c istio-system/s draining")
 			if c := only(w.t, w); !strings.Contains(c.LastError, "does not parse") {
 				w.t.Errorf("status %+v", c)

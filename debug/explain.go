@@ -119,6 +119,10 @@ type Client struct {
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r, "host", "address", "namespace", "format")
 	asJSON := wantsJSON(r)
+	if err == nil && len(q.hosts) == 0 && !asJSON {
+		text(w, http.StatusOK, []byte(explainUsage))
+		return
+	}
 	if err == nil && len(q.hosts) != 1 {
 		err = fmt.Errorf("one host is to be given: /debug/explain?host=reviews.shop, and perhaps &address=")
 	}
@@ -147,6 +151,16 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	e.WriteText(&b)
 	text(w, http.StatusOK, b.Bytes())
 }
+
+const explainUsage = `Tells why the endpoints of a service are served, or are not.
+
+  /debug/explain?host=reviews.shop
+  /debug/explain?host=reviews.shop&address=10.1.2.3
+  /debug/explain?host=reviews.shop&format=json
+
+host is a host, its first labels, the beginning of only one, the name of an Envoy
+cluster, or an address. address is that of an endpoint, or the name of its pod.
+`
 
 func wantsJSON(r *http.Request) bool {
 	if format := r.URL.Query().Get("format"); format != "" {

@@ -212,7 +212,7 @@ func TestExplainPrecedence(t *testing.T) {
 func TestExplainBadRequests(t *testing.T) {
 	s, _ := newServer(t)
 	for query, want := range map[string]string{
-		"": "one host is to be given", "host=a&host=b": "one host is to be given", "hots=a": `unknown parameter "hots"`,
+		"format=json": "one host is to be given", "host=a&host=b": "one host is to be given", "hots=a": `unknown parameter "hots"`,
 		"host=a&format=xml": "format is text or json",
 	} {
 		if w := get(t, s, "/debug/explain?"+query); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {

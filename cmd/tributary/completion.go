@@ -33,7 +33,7 @@ func completeArgs(o *getOptions, from names) cobra.CompletionFunc {
 		defer cancel()
 		found, err := from(ctx, o, word)
 		if err != nil {
-			cobra.CompDebugln(err.Error(), true)
+			cobra.CompDebugln(err.Error(), false)
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		list := found[:0]
@@ -77,8 +77,9 @@ func collect[T any](ctx context.Context, o *getOptions, path string, of func(T) 
 	seen := map[string]bool{"": true}
 	var out []cobra.Completion
 	for _, item := range list.Items {
-		if c := of(item); !seen[c] {
-			seen[c] = true
+		c := of(item)
+		if name, _, _ := strings.Cut(c, "\t"); !seen[name] {
+			seen[name] = true
 			out = append(out, c)
 		}
 	}

@@ -23,8 +23,8 @@ type tableOf[T any] struct {
 	key func(item T) string
 }
 
-// moving are the columns that change by themselves.
-var moving = map[string]bool{"AGE": true, "FOR": true, "CONNECTED": true, "HEARD": true}
+// moving are the columns that change by themselves, or when a server starts anew.
+var moving = map[string]bool{"AGE": true, "FOR": true, "CONNECTED": true, "HEARD": true, "REVISION": true}
 
 func (t *tableOf[T]) write(w io.Writer, items []T, wide bool, now time.Time) {
 	s := newSheet(w, t.heads(wide)...)

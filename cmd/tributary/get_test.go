@@ -109,7 +109,7 @@ func TestGetNotes(t *testing.T) {
 		{args: []string{"proxies", "ghost"}, fails: `no proxies found for "ghost"`},
 		{args: []string{"clusters", "mars"}, fails: `no clusters found for "mars"`},
 		{args: []string{"pods"}, fails: `there is no "pods" to get; it is one of clusters`},
-		{args: []string{"services", "-o", "yaml"}, fails: `the output "yaml" is none of table, wide and json`},
+		{args: []string{"services", "-o", "xml"}, fails: `the output "xml" is none of table, wide, json, yaml`},
 	} {
 		out, notes, err := run(t, append(c.args, "--http-address", address)...)
 		if !strings.Contains(out, c.out) || !strings.Contains(notes, c.notes) {

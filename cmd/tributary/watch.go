@@ -218,8 +218,8 @@ type change[T any] struct {
 
 // says returns what is shown of an item, but for what changes by itself.
 func (w *watcher[T]) says(v T) string {
-	heads := w.table.heads(true)
-	cells := w.table.row(v, true, w.begun)
+	wide := w.options.output != "table"
+	heads, cells := w.table.heads(wide), w.table.row(v, wide, w.begun)
 	for i, h := range heads {
 		if moving[h] {
 			cells[i] = ""
@@ -250,6 +250,7 @@ func (w *watcher[T]) write(changes []change[T], first bool) error {
 	}
 	var rows [][]string
 	if first {
+		w.widths = []int{len(modified)}
 		rows = append(rows, append([]string{"EVENT"}, w.table.heads(w.options.wide())...))
 	}
 	for _, c := range changes {
