@@ -28,6 +28,7 @@ type manifest struct {
 	rows    []manifestRow
 	unknown []string // kinds that nobody here knows
 	dropped int
+	check   *checker // nil but for a check
 }
 
 // manifestRow is one object of a file that makes a row.
@@ -135,6 +136,9 @@ func (m *manifest) read(doc []byte, document, depth int, c converter) error {
 		}
 		return nil
 	}
+	if m.check != nil {
+		m.check.decode(doc, document)
+	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
 	if err != nil {
 		return fmt.Errorf("decoding a %s: %w", kind.Kind, err)
@@ -185,6 +189,9 @@ func (m *manifest) add(o runtime.Object, document int, c converter) error {
 	var b model.Batch
 	ok, dropped := c.add(&b, o)
 	m.dropped += dropped
+	if m.check != nil {
+		m.check.converted(o, document, ok, dropped)
+	}
 	if !ok {
 		return nil
 	}

@@ -211,30 +211,34 @@ func (m *Manifests) tell(now time.Time) {
 func (m *Manifests) send(ctx context.Context, out func(context.Context, model.Batch) error) error {
 	now := time.Now()
 	for k, rows := range m.merge() {
-		b := model.Batch{
-			Source: m.config.Source, Epoch: m.config.Epoch, Kind: model.Kind(k),
-			SnapshotStart: true, SnapshotEnd: true, Received: now,
-		}
-		for _, r := range rows {
-			switch r.kind {
-			case model.KindService:
-				b.Services = append(b.Services, r.service)
-			case model.KindEndpointSlice:
-				b.Slices = append(b.Slices, r.slice)
-			case model.KindPod:
-				b.Workloads = append(b.Workloads, r.workload)
-			case model.KindNode:
-				b.Nodes = append(b.Nodes, r.node)
-			case model.KindNamespace:
-				b.Namespaces = append(b.Namespaces, r.namespace)
-			}
-		}
+		b := batchOf(m.config.Source, model.Kind(k), rows)
+		b.Epoch, b.Received = m.config.Epoch, now
 		if err := out(ctx, b); err != nil {
 			return err
 		}
 	}
 	m.sent = true
 	return nil
+}
+
+// batchOf makes the snapshot of a kind.
+func batchOf(source model.ShardKey, kind model.Kind, rows []manifestRow) model.Batch {
+	b := model.Batch{Source: source, Kind: kind, SnapshotStart: true, SnapshotEnd: true}
+	for _, r := range rows {
+		switch r.kind {
+		case model.KindService:
+			b.Services = append(b.Services, r.service)
+		case model.KindEndpointSlice:
+			b.Slices = append(b.Slices, r.slice)
+		case model.KindPod:
+			b.Workloads = append(b.Workloads, r.workload)
+		case model.KindNode:
+			b.Nodes = append(b.Nodes, r.node)
+		case model.KindNamespace:
+			b.Namespaces = append(b.Namespaces, r.namespace)
+		}
+	}
+	return b
 }
 
 // merge returns the rows of all files by kind, sorted by name. Of two objects of

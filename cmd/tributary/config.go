@@ -252,6 +252,10 @@ func readConfig(file string, c *Config) error {
 	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the configuration %s: %w", file, err)
 	}
+	var more yaml.Node
+	if err := d.Decode(&more); err == nil {
+		return fmt.Errorf("reading the configuration %s: line %d: it has a second document, which would not count", file, more.Line)
+	}
 	return nil
 }
 
@@ -338,7 +342,9 @@ func loopback(address string) error {
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Print the configuration in force, as a file that can be given to --config", Args: cobra.NoArgs,
+		Long: "Print the configuration in force: the defaults, what --config sets, and the flags.\nIt is a file that can be given to --config. What the settings mean is told by\n\n  tributary config reference",
 	}
+	cmd.AddCommand(configReferenceCommand())
 	load := configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := load()

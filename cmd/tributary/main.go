@@ -49,7 +49,7 @@ endpoints into one registry, and serves it as xDS to Envoy and gRPC.
   tributary explain HOST [ADDRESS]                    why an endpoint is served, or not`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), getCommand(), explainCommand(), bootstrapCommand(), configCommand(), versionCommand())
+	root.AddCommand(serveCommand(), getCommand(), explainCommand(), bootstrapCommand(), validateCommand(), configCommand(), versionCommand())
 	return root
 }
 
