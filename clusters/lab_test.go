@@ -153,8 +153,11 @@ func lifeOfACluster(t *testing.T, config, east *lab.Cluster) {
 		})
 	}
 	becomes("config synced 1", "")
-	if ready, waiting := manager.Ready(time.Now()); !ready {
-		t.Errorf("waiting for %v", waiting)
+	readiness, done := context.WithTimeout(ctx, 20*time.Second) // the secrets may be listed after it
+	defer done()
+	if err := manager.WaitReady(readiness); err != nil {
+		_, waiting := manager.Ready(time.Now())
+		t.Errorf("%v, waiting for %v", err, waiting)
 	}
 	tb.Eventually(t, 10*time.Second, "the API server's own service", func(context.Context) error {
 		if r := c.list("config/Service/"); !slices.Equal(r, []string{"config/Service/default/kubernetes"}) {
