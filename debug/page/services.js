@@ -122,6 +122,8 @@ function draw(open) {
         el("thead", {}, el("tr", {}, ...["Address", "State", "Workload", "Locality", "Node", "Slice"].map((h) => el("th", { scope: "col" }, h)))),
         el("tbody", {}, ...list.map(endpointRow)))));
   }
+  const query = new URLSearchParams({ host: open.service.host, namespace: open.service.namespace });
+  parts.unshift(el("p", { class: "small" }, el("a", { href: "/debug/explain?" + query }, "Explain: which rule decided about each of them")));
   if (!groups.size) parts.push(el("p", { class: "muted" }, "It has no endpoints in any cluster."));
   if (open.list.continue) {
     parts.push(el("button", { type: "button", onclick: () => { open.limit = Math.min(5000, open.limit + pageSize); load(open.service, open); } }, "Show more endpoints"));

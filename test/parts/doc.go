@@ -3,9 +3,10 @@
 // measure against, and Tributary itself. Each comes from a package registry,
 // pinned by version and checksum, and is built once: the result lies outside
 // the tree, under the user's cache directory in tributary/parts, in a folder
-// named after all that it depends on.
+// named after all that it depends on. Chromium is Debian's, and is where Debian
+// puts it: a browser needs dozens of libraries of the system.
 //
-// It never takes a program from the machine's PATH other than go and python3,
+// Else it never takes a program from the machine's PATH but go, python3 and apt-get,
 // never runs what it built, and never removes a finished part: to free the
 // space, remove the cache folder.
 //

@@ -2,7 +2,7 @@
 // that tests find them there. Without arguments it fetches what the tests
 // need; with arguments, the parts named.
 //
-//	go run ./test/parts/fetch [kubernetes] [envoy] [crds] [istiod] [tributary]
+//	go run ./test/parts/fetch [kubernetes] [envoy] [chromium] [crds] [istiod] [tributary]
 //
 // It decides nothing: package parts says what each part is and keeps it. The
 // Makefile calls it. Parts are fetched one after the other, since a build
@@ -28,6 +28,7 @@ type part func(context.Context, parts.Log) (string, error)
 var all = map[string]part{
 	"kubernetes": parts.KubeAPIServer,
 	"envoy":      parts.Envoy,
+	"chromium":   parts.Chromium,
 	"crds":       parts.IstioCRDs,
 	"istiod": func(ctx context.Context, log parts.Log) (string, error) {
 		binary, _, err := parts.Istiod(ctx, log)
@@ -39,7 +40,7 @@ var all = map[string]part{
 }
 
 // needed is what tests need, in the order of fetching.
-var needed = []string{"envoy", "crds", "kubernetes"}
+var needed = []string{"envoy", "chromium", "crds", "kubernetes"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
