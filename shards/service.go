@@ -222,14 +222,12 @@ func (c Candidate) Additional() []model.Addr {
 	if w == nil || w.Details == nil || len(w.Details.More) == 0 || !a.Is4() || c.Shard.Provider != model.Kubernetes || !c.service.Definition.DualStack(c.Shard.Cluster) {
 		return nil
 	}
-	if a == w.Addr {
-		return w.Details.More
-	}
-	i := slices.Index(w.Details.More, a)
-	if i < 0 {
+	all := slices.Concat([]model.Addr{w.Addr}, w.Details.More)
+	if !slices.Contains(all, a) {
 		return nil // the pod has another address by now
 	}
-	return slices.Concat([]model.Addr{w.Addr}, w.Details.More[:i], w.Details.More[i+1:])
+	// A source may name its first address again among the others.
+	return slices.DeleteFunc(all, func(o model.Addr) bool { return o == a })
 }
 
 func network(e *model.Endpoint) string {
