@@ -140,9 +140,14 @@ var seed = maphash.MakeSeed()
 
 // repeats reports whether two endpoints that could be served may have one
 // place: one address and port, or addresses of both families, which a workload
-// may have. It reads no workload: with thousands of endpoints their
-// memory is far away.
+// may have. A workload with several
+// addresses is one place.
 func (s *Service) repeats(port model.Port) bool {
+	for c := range s.candidates(port) {
+		if w := c.Endpoint.Workload; w != nil && w.Details != nil && len(w.Details.More) > 0 {
+			return true // its addresses are one place
+		}
+	}
 	n, count := s.size()
 	if count == 1 {
 		return s.repeatsNeighbour()
