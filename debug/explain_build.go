@@ -154,10 +154,15 @@ func (s *Server) before(a, b *model.Service) string {
 		return string(config) + " is the config cluster"
 	case a.Created != b.Created:
 		return "the older one comes first"
-	case a.Registry.Cluster != b.Registry.Cluster:
-		return "of the same age, the first by cluster"
 	}
-	return "of the same age, the first by name"
+	age := "of the same age"
+	if a.Created == 0 {
+		age = "none tells when it was created"
+	}
+	if a.Registry.Cluster != b.Registry.Cluster {
+		return age + ", the first by cluster"
+	}
+	return age + ", the first by name"
 }
 
 // The state of an endpoint whose clients do not balance over it.

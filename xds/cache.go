@@ -13,6 +13,7 @@ const DefaultCacheBytes = 256 << 20
 // nothing to invalidate (I:6 B34).
 type cacheKey struct {
 	url   string
+	class Class
 	owner any    // *model.Definition, *shards.Service, a revision
 	port  uint16 // service port, or port of the listener
 	scope string // namespace of the clients, where it matters

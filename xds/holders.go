@@ -39,7 +39,7 @@ func ParseClusterName(name string) (port uint16, host string, ok bool) {
 
 // Balanced reports whether clients are given a cluster and endpoints for a port
 // of a service, to balance over.
-func Balanced(d *model.Definition, p model.Port) bool { return hasCluster(d, p) }
+func Balanced(d *model.Definition, p model.Port) bool { return Sidecar.hasCluster(d, p) }
 
 // Patience with streams that are in use when somebody asks for holders.
 const (

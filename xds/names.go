@@ -3,8 +3,6 @@ package xds
 import (
 	"strconv"
 	"strings"
-
-	"tributary/model"
 )
 
 // Type URLs of the resources that are rendered.
@@ -47,20 +45,4 @@ func parseClusterName(name string) (port uint16, subset, host string, ok bool) {
 	subset, host, ok2 := strings.Cut(rest, "|")
 	n, err := strconv.ParseUint(number, 10, 16)
 	return uint16(n), subset, host, ok1 && ok2 && err == nil && host != ""
-}
-
-// hasCluster reports whether clients are given a cluster for a port of d.
-func hasCluster(d *model.Definition, p model.Port) bool {
-	return d.Resolution == model.ClientSideLB && p.Protocol != model.UDP && p.Protocol != model.SCTP
-}
-
-// clusterPort returns the port of d that the cluster of a port number stands
-// for: a number may be there twice, as 53 is for UDP and for TCP.
-func clusterPort(d *model.Definition, number uint16) (model.Port, bool) {
-	for _, p := range d.Ports {
-		if p.Number == number && hasCluster(d, p) {
-			return p, true
-		}
-	}
-	return model.Port{}, false
 }

@@ -15,6 +15,7 @@ import (
 // accepted; such a client has no namespace, so it gets no short names.
 type Node struct {
 	ID           string
+	Class        Class
 	Type         string // first part of the id: "sidecar", "router"
 	Address      string
 	Namespace    string
@@ -31,7 +32,7 @@ type Node struct {
 const DefaultProxyPort = 15080
 
 func newNode(n *corev3.Node) Node {
-	node := Node{ID: n.GetId(), ProxyPort: DefaultProxyPort, UserAgent: n.GetUserAgentName(), Domain: "cluster.local"}
+	node := Node{ID: n.GetId(), Class: classOf(n), ProxyPort: DefaultProxyPort, UserAgent: n.GetUserAgentName(), Domain: "cluster.local"}
 	if parts := strings.Split(n.GetId(), "~"); len(parts) == 4 {
 		node.Type, node.Address = parts[0], parts[1]
 		if i := strings.LastIndexByte(parts[2], '.'); i >= 0 {

@@ -17,7 +17,7 @@ type renderer struct {
 	failed   func(url, name string, err error)
 
 	// The last answers of view.changed: most streams ask with the same cursor.
-	changedClusters, changedEndpoints atomic.Pointer[changes]
+	changedClusters, changedEndpoints [classes]atomic.Pointer[changes]
 }
 
 // changes is the names that may have changed from one revision to another,
@@ -58,7 +58,7 @@ func (v *view) get(url, name string) *Resource {
 			return v.cluster(name, s, p)
 		}
 	case EndpointType:
-		if c := v.changedEndpoints.Load(); c != nil && c.until == v.snapshot.Revision {
+		if c := v.changedEndpoints[v.node.Class].Load(); c != nil && c.until == v.snapshot.Revision {
 			if o := c.owners[name]; o != nil {
 				return v.owned(name, o)
 			}
@@ -118,9 +118,9 @@ func (v *view) changed(url string, since uint64) []string {
 	var services iter.Seq[*shards.Service]
 	switch url {
 	case ClusterType:
-		last, services = &v.changedClusters, v.snapshot.DefinitionsSince(since)
+		last, services = &v.changedClusters[v.node.Class], v.snapshot.DefinitionsSince(since)
 	case EndpointType:
-		last, services = &v.changedEndpoints, v.snapshot.Since(since)
+		last, services = &v.changedEndpoints[v.node.Class], v.snapshot.Since(since)
 	case RouteType:
 		if v.snapshot.DefinitionRevision > since {
 			return proxyNames
@@ -142,7 +142,7 @@ func (v *view) changed(url string, since uint64) []string {
 			for _, p := range s.Definition.Ports {
 				name := clusterName(p.Number, "", s.Key.Host)
 				c.names = append(c.names, name)
-				if port, ok := clusterPort(s.Definition, p.Number); ok && alone {
+				if port, ok := v.node.Class.clusterPort(s.Definition, p.Number); ok && alone {
 					c.owners[name] = &owner{service: s, port: port}
 				}
 			}
@@ -216,7 +216,7 @@ func (v *view) service(name string) (*shards.Service, model.Port, bool) {
 // changes no names but its own.
 func (v *view) owner(host string, number uint16) (best *shards.Service, port model.Port, ok bool) {
 	for s := range v.snapshot.Host(host) {
-		if p, has := clusterPort(s.Definition, number); has && s.Definition.Visibility().To(v.node.Namespace) && (best == nil || v.prefers(s, best)) {
+		if p, has := v.node.Class.clusterPort(s.Definition, number); has && s.Definition.Visibility().To(v.node.Namespace) && (best == nil || v.prefers(s, best)) {
 			best, port = s, p
 		}
 	}
@@ -235,13 +235,13 @@ func (v *view) prefers(a, b *shards.Service) bool {
 }
 
 func (v *view) cluster(name string, s *shards.Service, p model.Port) *Resource {
-	return v.cache.get(cacheKey{url: ClusterType, owner: s.Definition, port: p.Number}, func() *Resource {
+	return v.cache.get(cacheKey{url: ClusterType, class: v.node.Class, owner: s.Definition, port: p.Number}, func() *Resource {
 		return v.check(ClusterType, name, func() (*Resource, error) { return renderCluster(name, s.Definition, p) })
 	})
 }
 
 func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource {
-	key := cacheKey{url: EndpointType, owner: s, port: p.Number}
+	key := cacheKey{url: EndpointType, class: v.node.Class, owner: s, port: p.Number}
 	if s.Definition.NodeLocal() {
 		key.scope = string(v.node.Cluster) + "/" + v.node.NodeName
 	}
@@ -267,13 +267,13 @@ func (v *view) elsewhere(c shards.Candidate) bool {
 }
 
 func (v *view) listener() *Resource {
-	return v.cache.get(cacheKey{url: ListenerType, port: v.node.ProxyPort}, func() *Resource {
+	return v.cache.get(cacheKey{url: ListenerType, class: v.node.Class, port: v.node.ProxyPort}, func() *Resource {
 		return v.check(ListenerType, proxyName, func() (*Resource, error) { return renderProxyListener(v.node.ProxyPort) })
 	})
 }
 
 func (v *view) routes() *Resource {
-	key := cacheKey{url: RouteType, owner: v.snapshot.DefinitionRevision, scope: v.node.Namespace + "/" + v.node.Domain}
+	key := cacheKey{url: RouteType, class: v.node.Class, owner: v.snapshot.DefinitionRevision, scope: v.node.Namespace + "/" + v.node.Domain}
 	return v.cache.get(key, func() *Resource {
 		return v.check(RouteType, proxyName, func() (*Resource, error) {
 			return renderProxyRoutes(v.node.Namespace, v.node.Domain, v.ports())

@@ -4,7 +4,8 @@
 //   - The source side turns API objects into batches: Watcher for a cluster with
 //     an API server (watch.go, listwatch.go, store.go), Manifests for a directory
 //     that plays one (manifests.go), both by way of the same pure converters
-//     (convert*.go, ports.go). Dial makes the client.
+//     (convert*.go, ports.go). Dial makes the client; Check has the converters tell
+//     what is wrong with manifests (check*.go).
 //   - The core side, Registry, holds the rows of a cluster and joins slices to
 //     pods (registry.go, join.go and the files they lead to).
 //

@@ -58,13 +58,14 @@ func completeFrom(cmd *cobra.Command, o *getOptions, flag string, from names) {
 	}
 }
 
+// safe are the characters that no shell takes for anything else.
+const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/"
+
 // offer makes a completion of a name; "" if the name is none that a shell could
 // be given safely.
 func offer(name, about string) cobra.Completion {
-	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~:/", r)) {
-			return ""
-		}
+	if strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
+		return ""
 	}
 	return cobra.CompletionWithDesc(name, printable(about))
 }

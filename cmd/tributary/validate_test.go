@@ -35,8 +35,8 @@ func TestValidateFinds(t *testing.T) {
 		args  []string
 		want  []string // lines, with DIR for the directory
 	}{
-		"an unknown setting": {map[string]string{"c.yaml": "clusterID: a\nxds:\n  adress: x\n"}, []string{"c.yaml"},
-			[]string{`error: DIR/c.yaml: adress: line 3: there is no such setting; "tributary config reference" lists them`, "1 configuration, 0 clusters with 0 objects: 1 error, 0 warnings"}},
+		"an unknown setting": {map[string]string{"c.yaml": "clusterID: a\nxds:\n  addr: x\n"}, []string{"c.yaml"},
+			[]string{`error: DIR/c.yaml: addr: line 3: there is no such setting; "tributary config reference" lists them`, "1 configuration, 0 clusters with 0 objects: 1 error, 0 warnings"}},
 		"wrong settings": {map[string]string{"c.yaml": "xds: {address: 'x', maxStreams: 0}\nfleet: /no/such\n"}, []string{"c.yaml"},
 			[]string{`error: DIR/c.yaml: xds.address: "x" is not HOST:PORT`, "error: DIR/c.yaml: xds.maxStreams: must be at least 1, not 0", "warning: DIR/c.yaml: fleet: it is not there on this machine"}},
 		"no YAML":            {map[string]string{"c.yaml": "a: ["}, []string{"c.yaml"}, []string{"error: DIR/c.yaml: yaml: line 1"}},

@@ -63,11 +63,10 @@ type item[T any] struct {
 // reached at first.
 func (w *watcher[T]) run(ctx context.Context) error {
 	w.begun = w.options.now()
-	retry := watchRetry
-	for {
+	for retry := watchRetry; ; retry = min(2*retry, watchRetries) {
 		heard, err := w.follow(ctx)
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		if w.last == nil {
 			return err
@@ -80,12 +79,11 @@ func (w *watcher[T]) run(ctx context.Context) error {
 		timer := time.NewTimer(retry)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil
 		case <-timer.C:
 		}
-		retry = min(2*retry, watchRetries)
+		timer.Stop()
 	}
+	return nil
 }
 
 func firstLine(err error) string {

@@ -35,7 +35,7 @@ func open(t *testing.T) *page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(data) })
+	t.Cleanup(func() { _ = os.RemoveAll(data) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.UserDataDir(data), chromedp.NoSandbox,
 		chromedp.Flag("force-prefers-reduced-motion", true)) // a click must not meet a page that still scrolls
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
@@ -128,8 +128,11 @@ func (p *page) wait(what, expression string) {
 	var last string
 	tb.Eventually(p.t, 20*time.Second, what, func(context.Context) error {
 		b, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]byte]("Boolean("+expression+")"))
-		if last = string(b); err != nil || last != "true" {
-			return fmt.Errorf("%s is %s, %v; the page shows:\n%s\nand its console %q", expression, last, err, p.text(), p.noted())
+		if err != nil {
+			return fmt.Errorf("asking for %s: %w", expression, err)
+		}
+		if last = string(b); last != "true" {
+			return fmt.Errorf("%s is %s; the page shows:\n%s\nand its console %q", expression, last, p.text(), p.noted())
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ func New(t tb.T, binary string, fleet map[string]string) *Server {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &Server{Fleet: filepath.Join(dir, "fleet"), dir: dir, path: binary}
 	if err := os.Mkdir(s.Fleet, 0o755); err != nil {
 		t.Fatalf("%v", err)
