@@ -57,24 +57,26 @@ func (r *Registry) exchange(next *tables) {
 			}
 		}
 	}
-	maps.Copy(next.dirty.services, old.dirty.services) // marked, not reported yet
+	for was, what := range old.dirty.services { // marked, not reported yet
+		next.dirty.services[next.serviceRow(was.name)] |= what
+	}
 	for _, n := range sortedNames(old.services) {
 		was := old.services[n]
 		if was.key.Host == "" && next.services[n] == nil {
 			continue // was never reported
 		}
 		row := next.serviceRow(n)
-		row.key, row.shards, row.selected = was.key, was.shards, was.selected
+		row.key, row.shards, row.selected, row.selects = was.key, was.shards, was.selected, was.selects
 		if !was.service.Equal(row.service) || old.shows(n.Namespace) != next.shows(n.Namespace) {
-			next.dirty.services[n] |= dirtyDefinition
+			next.dirty.services[row] |= dirtyDefinition
 		}
 		if !slices.Equal(old.slicesOf(was), next.slicesOf(row)) {
-			next.dirty.services[n] |= dirtyEndpoints
+			next.dirty.services[row] |= dirtyEndpoints
 		}
 	}
-	for n := range next.services {
+	for n, row := range next.services {
 		if old.services[n] == nil {
-			next.dirty.services[n] |= dirtyDefinition
+			next.dirty.services[row] |= dirtyDefinition
 		}
 	}
 	r.tables, r.reported = next, false

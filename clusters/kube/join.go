@@ -48,7 +48,7 @@ func (t *tables) rejoinPods() {
 					next := *row.slice
 					next.Endpoints = slices.Clone(next.Endpoints)
 					row.slice, row.copied = &next, t.round
-					t.markEndpoints(next.Object.Namespace, row.service)
+					t.markEndpoints(row.of)
 				}
 				s, was := row.slice, *e
 				s.Endpoints[i] = joined
@@ -103,13 +103,13 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 	}
 	if row.service != in.Service {
 		if row.service != "" {
-			t.unlinkService(n.Namespace, row.service, id)
+			t.unlinkService(row.of, id)
 			old = &model.Slice{Cluster: t.cluster, Object: n, Endpoints: old.Endpoints}
 			clock.hold = 0 // nothing moves within one service
 		}
 		row.service = in.Service
-		r := t.serviceRow(model.NamespacedName{Namespace: n.Namespace, Name: in.Service})
-		r.slices.Add(id)
+		row.of = t.serviceRow(model.NamespacedName{Namespace: n.Namespace, Name: in.Service})
+		row.of.slices.Add(id)
 	}
 	next := &model.Slice{Cluster: t.cluster, Object: old.Object, Version: in.Version, Ports: in.Ports}
 	if slices.Equal(in.Ports, old.Ports) {
@@ -118,7 +118,7 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 	same := t.joinEndpoints(id, row, old, next, in, clock)
 	t.counts.Endpoints += len(next.Endpoints) - len(row.slice.Endpoints)
 	if !same || old != row.slice || !slices.Equal(next.Ports, old.Ports) {
-		t.markEndpoints(n.Namespace, row.service)
+		t.markEndpoints(row.of)
 	}
 	row.slice = next
 	if row.gone && len(next.Endpoints) == 0 {
@@ -297,17 +297,24 @@ func (t *tables) unlinkPod(id uint32, s *model.Slice, e *model.Endpoint) {
 
 // dropSlice forgets the row of a deleted slice that has no endpoints left.
 func (t *tables) dropSlice(n model.NamespacedName, id uint32) {
-	t.unlinkService(n.Namespace, t.slices.Get(id).service, id)
+	t.unlinkService(t.slices.Get(id).of, id)
 	t.slices.Remove(id)
 	delete(t.sliceIDs, n)
 }
 
-func (t *tables) unlinkService(namespace, name string, id uint32) {
+func (t *tables) unlinkService(r *serviceRow, id uint32) {
 	t.moves.endAll(id)
-	n := model.NamespacedName{Namespace: namespace, Name: name}
-	if r := t.services[n]; r != nil {
+	if r != nil {
 		r.slices.Remove(id)
-		t.markEndpoints(namespace, name)
+	}
+	t.markEndpoints(r)
+}
+
+// markEndpoints marks a service; nil is that of a slice which came and went
+// before it was joined.
+func (t *tables) markEndpoints(r *serviceRow) {
+	if r != nil {
+		t.dirty.services[r] |= dirtyEndpoints
 	}
 }
 
@@ -317,10 +324,6 @@ func (t *tables) serviceRow(n model.NamespacedName) *serviceRow {
 		r = t.addService(n)
 	}
 	return r
-}
-
-func (t *tables) markEndpoints(namespace, service string) {
-	t.dirty.services[model.NamespacedName{Namespace: namespace, Name: service}] |= dirtyEndpoints
 }
 
 // localityIndex returns the index of l in s.Localities, adding it if need be. A

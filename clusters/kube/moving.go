@@ -98,11 +98,7 @@ func (t *tables) unsettledMoves(clock clock) (list []move) {
 		}
 	}
 	t.moves.queue = q
-	for n := range t.dirty.services {
-		r := t.services[n]
-		if r == nil {
-			continue
-		}
+	for r := range t.dirty.services {
 		for _, id := range r.slices {
 			for _, a := range t.moves.held[id] {
 				list = append(list, move{id, a})
@@ -169,7 +165,7 @@ func (t *tables) endMoves(id uint32, addrs []model.Addr) {
 		t.unlinkPod(id, &next, e)
 	}
 	row.slice = &next
-	t.markEndpoints(next.Object.Namespace, row.service)
+	t.markEndpoints(row.of)
 	if row.gone && len(next.Endpoints) == 0 {
 		t.dropSlice(next.Object, id)
 	}

@@ -131,7 +131,7 @@ func (t *tables) revealAll() {
 // announces its pods or takes them back.
 func (t *tables) reveal(namespace string, shown bool) {
 	for name := range t.inNamespace[namespace] {
-		t.dirty.services[model.NamespacedName{Namespace: namespace, Name: name}] |= dirtyDefinition
+		t.dirty.services[t.services[model.NamespacedName{Namespace: namespace, Name: name}]] |= dirtyDefinition
 	}
 	if t.onPod == nil {
 		return
@@ -150,7 +150,7 @@ func (t *tables) reveal(namespace string, shown bool) {
 
 // addService makes the row of a service.
 func (t *tables) addService(n model.NamespacedName) *serviceRow {
-	r := &serviceRow{}
+	r := &serviceRow{name: n}
 	t.services[n] = r
 	if !t.rules.Discovery.all() {
 		in := t.inNamespace[n.Namespace]

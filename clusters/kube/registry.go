@@ -95,7 +95,7 @@ func (r *Registry) WorkloadInstanceHandler(old, new *model.WorkloadInstance) {
 			continue // goes in this round
 		}
 		if s := row.service.Selector; old != nil && s.Matches(old.Labels) || new != nil && s.Matches(new.Labels) {
-			r.tables.dirty.services[n] |= dirtySelection
+			r.tables.dirty.services[row] |= dirtySelection
 		}
 	}
 }
@@ -143,42 +143,52 @@ func (r *Registry) Derive(now time.Time, up model.XDSUpdater) {
 		return // most registries, in most rounds
 	}
 	t.derive(clock{now, MoveHold})
-	for _, n := range sortedNames(t.dirty.services) {
-		r.report(n, t.dirty.services[n], up)
+	marked := make([]*serviceRow, 0, len(t.dirty.services))
+	for row := range t.dirty.services {
+		marked = append(marked, row)
+	}
+	if len(marked) > 1 {
+		slices.SortFunc(marked, func(a, b *serviceRow) int { return a.name.Compare(b.name) })
+	}
+	for _, row := range marked {
+		r.report(row, t.dirty.services[row], up)
 	}
 	t.dirty.services = table.Reset(t.dirty.services)
 }
 
-// report derives one service: its definition and its slices by cluster.
-func (r *Registry) report(n model.NamespacedName, what dirtyService, up model.XDSUpdater) {
-	row := r.tables.services[n]
-	if row == nil {
-		return
-	}
+// report derives one service: its definition and its slices by cluster. What is
+// as it was is not reported again.
+func (r *Registry) report(row *serviceRow, what dirtyService, up model.XDSUpdater) {
 	service := row.service
-	if !r.tables.shows(n.Namespace) {
+	if !r.tables.shows(row.name.Namespace) {
 		service = nil // as if it were not there
+	}
+	if service == nil != (row.key.Host == "") {
+		what |= dirtyEndpoints // it has them from now on, or no longer
 	}
 	if service != nil {
 		row.key = service.Key
 	}
 	if what&dirtyDefinition != 0 {
-		r.noteSelector(n, service)
+		r.noteSelector(row, service)
 		if row.key.Host != "" {
 			up.SvcUpdate(row.key, service)
 		}
 	}
 	if what&(dirtyDefinition|dirtySelection) != 0 {
-		row.selected = r.selectWorkloads(service)
+		if selected := r.selectWorkloads(service); len(selected)+len(row.selected) > 0 {
+			row.selected = selected
+			what |= dirtyEndpoints
+		}
 	}
-	if row.key.Host != "" {
+	if what&dirtyEndpoints != 0 && row.key.Host != "" {
 		r.reportSlices(row, service, up)
 	}
 	if service == nil {
 		row.key = model.ServiceKey{}
 	}
 	if row.service == nil && len(row.slices) == 0 {
-		r.tables.dropService(n)
+		r.tables.dropService(row.name)
 	}
 }
 
@@ -222,10 +232,15 @@ func (r *Registry) reportSlices(row *serviceRow, service *model.Service, up mode
 
 // noteSelector keeps the index from namespace to the services that select
 // workloads there.
-func (r *Registry) noteSelector(n model.NamespacedName, s *model.Service) {
+func (r *Registry) noteSelector(row *serviceRow, s *model.Service) {
+	if row.selects == selects(s) {
+		return
+	}
+	row.selects = !row.selects
+	n := row.name
 	in := r.selectors[n.Namespace]
 	switch {
-	case selects(s):
+	case row.selects:
 		if in == nil {
 			in = map[string]bool{}
 			r.selectors[n.Namespace] = in
@@ -234,7 +249,7 @@ func (r *Registry) noteSelector(n model.NamespacedName, s *model.Service) {
 			}
 		}
 		in[n.Name] = true
-	case in[n.Name]:
+	default:
 		delete(in, n.Name)
 		if len(in) == 0 {
 			delete(r.selectors, n.Namespace)

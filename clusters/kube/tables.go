@@ -56,6 +56,7 @@ type interns struct {
 
 // serviceRow exists while there is a definition or a slice.
 type serviceRow struct {
+	name       model.NamespacedName
 	service    *model.Service // nil: slices only
 	slices     table.IDs
 	generation uint32
@@ -65,13 +66,15 @@ type serviceRow struct {
 
 	// What was reported last: under which key, and for which clusters there
 	// were slices, sorted.
-	key    model.ServiceKey
-	shards []model.ClusterID
+	key     model.ServiceKey
+	shards  []model.ClusterID
+	selects bool // it is in the index of selectors
 }
 
 type sliceRow struct {
 	slice      *model.Slice
-	service    string // in the namespace of the slice; "" until it was joined
+	service    string      // in the namespace of the slice; "" until it was joined
+	of         *serviceRow // of that service; nil if it is ""
 	generation uint32
 	copied     uint64   // the round whose derive has copied slice: nobody else has it yet
 	refs       []uint64 // what each endpoint that is not moving refers to: see reference
@@ -89,7 +92,7 @@ type podRow struct {
 
 // dirty is what the batches of a round touched, for derive.
 type dirty struct {
-	services map[model.NamespacedName]dirtyService
+	services map[*serviceRow]dirtyService
 	// pods holds, for each pod that changed, what it was before the round.
 	pods map[*podRow]podChange
 	// slices holds the newest input of each slice that changed; nil means
@@ -118,7 +121,7 @@ func newTables(cluster model.ClusterID, epoch uint64, in *interns, rules *Rules)
 		pods:     map[string]map[string]*podRow{},
 		nodes:    map[string]*nodeRow{}, namespaces: map[string]*namespaceRow{}, inNamespace: map[string]map[string]struct{}{},
 		dirty: dirty{
-			services: map[model.NamespacedName]dirtyService{},
+			services: map[*serviceRow]dirtyService{},
 			pods:     map[*podRow]podChange{},
 			slices:   map[model.NamespacedName]*model.EndpointSlice{},
 		},
@@ -240,7 +243,7 @@ func (t *tables) setService(n model.NamespacedName, s *model.Service) {
 		t.counts.Services++
 	}
 	if !r.service.Equal(s) {
-		t.dirty.services[n] |= dirtyDefinition
+		t.dirty.services[r] |= dirtyDefinition
 	}
 	if s != nil {
 		c := *s
