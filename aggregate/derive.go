@@ -14,7 +14,7 @@ import (
 func (a *Aggregator) derive(key model.ServiceKey) (model.ServiceDelta, bool) {
 	row := a.services[key]
 	definition, shards := deriveService(key, a.config, a.shares, row)
-	row.redefined = false
+	row.redefined, row.resliced = false, false
 	if len(row.definitions) == 0 && len(row.slices) == 0 {
 		delete(a.services, key)
 	}
@@ -33,18 +33,34 @@ func (a *Aggregator) derive(key model.ServiceKey) (model.ServiceDelta, bool) {
 }
 
 // deriveService is the rule itself, a pure function of the reports. A service
-// that no registry defines is not published, even if there are endpoints.
+// that no registry defines is not published, even if there are endpoints. What
+// follows from reports that were not written is as it was.
 func deriveService(key model.ServiceKey, config model.ClusterID, shares map[model.ClusterID]uint8, row *serviceRow) (*model.Definition, []model.Shard) {
 	if len(row.definitions) == 0 {
 		return nil, nil
 	}
-	var shards []model.Shard
+	definition, list := row.definition, row.shards
 	var accounts []string
-	for _, r := range row.slices {
-		if n := len(shards); n > 0 && shards[n-1].Key == r.shard {
-			shards[n-1].Slices = slices.Concat(shards[n-1].Slices, r.slices)
+	if definition == nil || row.resliced {
+		list, accounts = deriveShards(key, shares, row.slices)
+	} else {
+		accounts = definition.Accounts
+	}
+	if definition == nil || row.redefined || !slices.Equal(definition.Accounts, accounts) {
+		definition = merge(key, config, row.definitions)
+		definition.Accounts = accounts
+	}
+	return definition, list
+}
+
+// deriveShards joins what several registries report of one shard, as far as it
+// is served, and unites the accounts behind it.
+func deriveShards(key model.ServiceKey, shares map[model.ClusterID]uint8, rows []slicesRow) (list []model.Shard, accounts []string) {
+	for _, r := range rows {
+		if n := len(list); n > 0 && list[n-1].Key == r.shard {
+			list[n-1].Slices = slices.Concat(list[n-1].Slices, r.slices)
 		} else {
-			shards = append(shards, model.Shard{Key: r.shard, Slices: r.slices})
+			list = append(list, model.Shard{Key: r.shard, Slices: r.slices})
 		}
 		for _, s := range r.slices {
 			for _, account := range s.Accounts {
@@ -54,17 +70,12 @@ func deriveService(key model.ServiceKey, config model.ClusterID, shares map[mode
 			}
 		}
 	}
-	definition := row.definition
-	if row.redefined || definition == nil || !slices.Equal(definition.Accounts, accounts) {
-		definition = merge(key, config, row.definitions)
-		definition.Accounts = accounts
-	} // else a merge would find the same
-	for i := range shards {
-		if share, draining := shares[shards[i].Key.Cluster]; draining {
-			shards[i].Slices = drained(key, shards[i].Slices, share)
+	for i := range list {
+		if share, draining := shares[list[i].Key.Cluster]; draining {
+			list[i].Slices = drained(key, list[i].Slices, share)
 		}
 	}
-	return definition, shards
+	return list, accounts
 }
 
 func sameShard(a, b model.Shard) bool {

@@ -13,6 +13,7 @@ type serviceRow struct {
 	definitions []definitionRow // sorted by owner
 	slices      []slicesRow     // sorted by shard, then owner
 	redefined   bool            // definitions were written since derive
+	resliced    bool            // slices were, or the share that is served of them
 
 	definition *model.Definition
 	shards     []model.Shard
@@ -79,6 +80,7 @@ func (r recorder) EDSUpdate(shard model.ShardKey, key model.ServiceKey, list []*
 	if row == nil {
 		return
 	}
+	row.resliced = true
 	entry := slicesRow{shard, r.owner, list}
 	i, found := slices.BinarySearchFunc(row.slices, entry, slicesRow.compare)
 	switch {

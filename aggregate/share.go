@@ -41,6 +41,7 @@ func (a *Aggregator) setShare(c model.ClusterID, share uint8) {
 	// no more than the step does.
 	for key, row := range a.services {
 		if slices.ContainsFunc(row.slices, func(r slicesRow) bool { return r.shard.Cluster == c }) {
+			row.resliced = true
 			a.dirty[key] = struct{}{}
 		}
 	}
