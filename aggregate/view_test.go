@@ -45,6 +45,9 @@ func viewText(svc *shards.Service) string {
 	for _, p := range d.Ports {
 		lines = append(lines, fmt.Sprintf("port %v", p))
 		for c := range svc.Candidates(p) {
+			if w := c.Endpoint.Workload; c.Slice.OneAddress && w != nil && !w.OneAddress() {
+				lines = append(lines, fmt.Sprintf("slice %v says wrongly that its workloads have one address each", c.Slice.Object))
+			}
 			lines = append(lines, fmt.Sprintf("endpoint %d/%s %v %v%v:%d %s flags=%d at=%q %s", p.Number, p.Name, c.Shard, c.Endpoint.Addr, c.Additional(), c.Port,
 				stateText(c), c.Endpoint.Flags&^(model.EndpointAnyUID|model.EndpointMissing|model.EndpointFinished), c.Slice.Where(c.Endpoint), whoText(c.Endpoint)))
 		}

@@ -38,6 +38,10 @@ type Slice struct {
 	Localities []Locality // what Endpoint.Locality points into
 	Accounts   []string   // service accounts of all endpoints, sorted
 	Endpoints  []Endpoint // sorted by address; only selected slices repeat one, then by workload
+	// OneAddress says that no workload of the slice has more than one address, so
+	// that nobody needs to look; false says that it is not known. It is no part of
+	// the meaning.
+	OneAddress bool
 }
 
 // Endpoint is one address of a Slice, 32 bytes.

@@ -113,6 +113,9 @@ type WorkloadDetails struct {
 	Ports []NamedPort // ports that the workload names, sorted by name
 }
 
+// OneAddress reports whether w has no further addresses.
+func (w *WorkloadInstance) OneAddress() bool { return w.Details == nil || len(w.Details.More) == 0 }
+
 // Equal reports whether d and o list the same; nil equals nil only.
 func (d *WorkloadDetails) Equal(o *WorkloadDetails) bool {
 	if d == o {

@@ -139,14 +139,11 @@ func (s *Service) winners(port model.Port) map[Place]Candidate {
 var seed = maphash.MakeSeed()
 
 // repeats reports whether two endpoints that could be served may have one
-// place: one address and port, or addresses of both families, which a workload
-// may have. A workload with several
-// addresses is one place.
+// place: one address and port, addresses of both families, which a workload may
+// have, or a workload with several addresses, all of which are one place.
 func (s *Service) repeats(port model.Port) bool {
-	for c := range s.candidates(port) {
-		if w := c.Endpoint.Workload; w != nil && w.Details != nil && len(w.Details.More) > 0 {
-			return true // its addresses are one place
-		}
+	if s.severalAddresses() {
+		return true
 	}
 	n, count := s.size()
 	if count == 1 {
@@ -170,6 +167,19 @@ func (s *Service) repeats(port model.Port) bool {
 			}
 		}
 		seen[i] = h
+	}
+	return false
+}
+
+// severalAddresses reports whether a workload has more than one. It reads only
+// those of slices that may have such a one.
+func (s *Service) severalAddresses() bool {
+	for i := range s.Shards {
+		for _, slice := range s.Shards[i].Slices {
+			if !slice.OneAddress && slices.ContainsFunc(slice.Endpoints, func(e model.Endpoint) bool { return e.Workload != nil && !e.Workload.OneAddress() }) {
+				return true
+			}
+		}
 	}
 	return false
 }

@@ -52,6 +52,7 @@ func (t *tables) rejoinPods() {
 				}
 				s, was := row.slice, *e
 				s.Endpoints[i] = joined
+				s.OneAddress = s.OneAddress && joined.Workload.OneAddress()
 				if was.Workload.Identity != joined.Workload.Identity &&
 					!accountsStay(s, []*model.Endpoint{&was}, []*model.Identity{joined.Workload.Identity}) {
 					s.Accounts = accountsOf(s.Endpoints, s.Accounts)
@@ -104,14 +105,14 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 	if row.service != in.Service {
 		if row.service != "" {
 			t.unlinkService(row.of, id)
-			old = &model.Slice{Cluster: t.cluster, Object: n, Endpoints: old.Endpoints}
+			old = &model.Slice{Cluster: t.cluster, Object: n, Endpoints: old.Endpoints, OneAddress: old.OneAddress}
 			clock.hold = 0 // nothing moves within one service
 		}
 		row.service = in.Service
 		row.of = t.serviceRow(model.NamespacedName{Namespace: n.Namespace, Name: in.Service})
 		row.of.slices.Add(id)
 	}
-	next := &model.Slice{Cluster: t.cluster, Object: old.Object, Version: in.Version, Ports: in.Ports}
+	next := &model.Slice{Cluster: t.cluster, Object: old.Object, Version: in.Version, Ports: in.Ports, OneAddress: old.OneAddress || len(old.Endpoints) == 0}
 	if slices.Equal(in.Ports, old.Ports) {
 		next.Ports = old.Ports
 	}
@@ -195,6 +196,7 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 			r.slices.Add(id)
 			joinPod(&joined, r, e.Pod, e.UID)
 			came = append(came, joined.Workload.Identity)
+			next.OneAddress = next.OneAddress && joined.Workload.OneAddress()
 		}
 		list.add(&joined)
 	}
