@@ -28,9 +28,9 @@ type crossRegister struct {
 type Direction uint8
 
 const (
-	// PodsToEntries: ServiceEntries select pods.
+	// PodsToEntries is that in which ServiceEntries select pods.
 	PodsToEntries Direction = iota
-	// EntriesToServices: Services of Kubernetes select WorkloadEntries.
+	// EntriesToServices is that in which Services of Kubernetes select WorkloadEntries.
 	EntriesToServices
 )
 

@@ -23,11 +23,11 @@ type WorkloadHandler func(old, new *WorkloadInstance)
 type Push uint8
 
 const (
-	// NoPush: nothing that a client sees has changed.
+	// NoPush is for a change of nothing that a client sees.
 	NoPush Push = iota
-	// EndpointsPush: only endpoints; clusters and routes stay as they are.
+	// EndpointsPush is for endpoints only; clusters and routes stay as they are.
 	EndpointsPush
-	// ServicePush: the definition, so clusters and routes too.
+	// ServicePush is for the definition, so clusters and routes too.
 	ServicePush
 )
 

@@ -51,12 +51,12 @@ type Port struct {
 type Resolution uint8
 
 const (
-	// ClientSideLB: the client is given endpoints and balances over them.
+	// ClientSideLB gives the client endpoints to balance over.
 	ClientSideLB Resolution = iota
-	// Passthrough: the client connects to the address it was asked for, as for
+	// Passthrough has the client connect to the address it was asked for, as for
 	// a headless Service.
 	Passthrough
-	// Alias: the service is another name of another one, as ExternalName is.
+	// Alias is another name of another service, as ExternalName is.
 	Alias
 )
 

@@ -60,23 +60,24 @@ type Endpoint struct {
 type EndpointFlags uint8
 
 const (
-	// EndpointReady, EndpointServing and EndpointTerminating are the conditions
-	// of the slice, nil values resolved as Kubernetes documents.
+	// EndpointReady is, with EndpointServing and EndpointTerminating, a condition
+	// of the slice; nil values are resolved as Kubernetes documents.
 	EndpointReady EndpointFlags = 1 << iota
 	EndpointServing
 	EndpointTerminating
-	// EndpointMissing: the workload it refers to is not known (yet), so that
+	// EndpointMissing says that the workload it refers to is not known (yet), so that
 	// neither its identity nor its labels are: it is held back.
 	EndpointMissing
-	// EndpointAnyUID: the slice gives no uid, any incarnation of the pod fits.
+	// EndpointAnyUID says that the slice gives no uid: any incarnation of the pod
+	// fits.
 	EndpointAnyUID
-	// EndpointMoving: the slice dropped it a moment ago while its pod is still
+	// EndpointMoving says that the slice dropped it a moment ago while its pod is still
 	// ready; it stays until another slice takes it over or the hold ends.
 	EndpointMoving
-	// EndpointFinished: the workload ended for good, and its address may be
+	// EndpointFinished says that the workload ended for good, and its address may be
 	// another one's by now, whatever the slice still says.
 	EndpointFinished
-	// EndpointDrained: its cluster is being drained, and this part of it gets
+	// EndpointDrained says that its cluster is being drained, and this part of it gets
 	// nothing new.
 	EndpointDrained
 )

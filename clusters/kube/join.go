@@ -36,7 +36,7 @@ func (t *tables) rejoinPods() {
 			for i := range row.slice.Endpoints {
 				e := &row.slice.Endpoints[i]
 				missing := e.Flags&model.EndpointMissing != 0
-				if !(missing && e.Workload.Name == c.name.Name) && (missing || e.Workload == nil || e.Workload != c.old) {
+				if missing && e.Workload.Name != c.name.Name || !missing && (e.Workload == nil || e.Workload != c.old) {
 					continue
 				}
 				joined := *e
@@ -137,7 +137,7 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 	var gone []*model.Endpoint
 	var came []*model.Identity // of new rows
 	leave := func(e *model.Endpoint) {
-		if t.holdMove(id, row, e, clock) {
+		if t.holdMove(id, e, clock) {
 			moving := *e
 			moving.Flags |= model.EndpointMoving
 			moving.Locality = localityIndex(next, old.Where(e))

@@ -39,7 +39,7 @@ type moveEnd struct {
 }
 
 // holdMove decides whether e, which its slice no longer names, stays for now.
-func (t *tables) holdMove(id uint32, row *sliceRow, e *model.Endpoint, clock clock) bool {
+func (t *tables) holdMove(id uint32, e *model.Endpoint, clock clock) bool {
 	if clock.hold <= 0 || !e.Flags.Served() || e.Workload == nil || !e.Workload.State.Serving() {
 		return false
 	}

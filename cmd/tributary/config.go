@@ -144,6 +144,8 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 }
 
 // MarshalYAML implements yaml.Marshaler.
+//
+//nolint:unparam // the interface has the error
 func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
 
 func defaultConfig() Config {

@@ -66,7 +66,7 @@ func (w *watcher[T]) run(ctx context.Context) error {
 	for retry := watchRetry; ; retry = min(2*retry, watchRetries) {
 		heard, err := w.follow(ctx)
 		if ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // the user ended it
 		}
 		if w.last == nil {
 			return err

@@ -46,8 +46,9 @@ func main() {
 	once := flag.Bool("once", false, "stop after the first requests were answered from both clusters")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := tb.Run(ctx, func(t tb.T) { demo(t, *once) }); err != nil {
+	err := tb.Run(ctx, func(t tb.T) { demo(t, *once) })
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}

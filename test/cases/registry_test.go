@@ -195,7 +195,7 @@ func (f *fleet) step() string {
 // read returns all that a directory says.
 func (f *fleet) read(c model.ClusterID) (batches []model.Batch) {
 	source := kube.NewManifests(kube.ManifestsConfig{
-		Source: shard(c), Epoch: 1, Dir: filepath.Join(f.dir, string(c)), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Source: shard(c), Epoch: 1, Dir: filepath.Join(f.dir, string(c)), Logger: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
