@@ -131,6 +131,7 @@ func (t *tables) joinSlice(n model.NamespacedName, in *model.EndpointSlice, cloc
 // the input, both sorted by address. It reports whether that is as it was; what
 // is, is shared.
 func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice, in *model.EndpointSlice, clock clock) (same bool) {
+	t.warm(old.Endpoints, row.refs)
 	refs, were := t.refs[:0], row.refs // were: of the rows in prev that are not moving
 	list := rowList{old: old.Endpoints, size: len(in.Endpoints)}
 	prev := old.Endpoints
@@ -220,6 +221,22 @@ func (t *tables) joinEndpoints(id uint32, row *sliceRow, old, next *model.Slice,
 		t.unlinkPod(id, next, e)
 	}
 	return same
+}
+
+// warm reads every cache line of what the merge is about to read bit by bit. The
+// rows of a slice that nobody looked at for long are in no cache, and so the
+// misses overlap instead of following each other (package corebench: about a
+// tenth of what a change costs at a million endpoints).
+func (t *tables) warm(rows []model.Endpoint, refs []uint64) {
+	const line = 64
+	var sum uint64
+	for i := 0; i < len(rows); i += line / 32 {
+		sum += uint64(rows[i].Flags)
+	}
+	for i := 0; i < len(refs); i += line / 8 {
+		sum += refs[i]
+	}
+	t.warmed = sum // or the compiler leaves the reads out
 }
 
 // rowList is the list of a slice's rows while it is made. As long as they are as

@@ -33,11 +33,12 @@ type tables struct {
 	complete   [model.Kinds]bool
 	counts     model.Synced
 
-	dirty dirty
-	moves moves
-	round uint64       // counts derive
-	refs  []uint64     // scratch of joinEndpoints
-	seed  maphash.Seed // see reference
+	dirty  dirty
+	moves  moves
+	round  uint64       // counts derive
+	refs   []uint64     // scratch of joinEndpoints
+	warmed uint64       // see warm
+	seed   maphash.Seed // see reference
 
 	// adopt is set while an epoch is staged: the tables in force, whose equal
 	// workloads are taken over so that their slices stay equal too.
