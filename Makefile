@@ -17,7 +17,7 @@ run: build
 	$(GO) run ./examples/demo
 
 parts:
-	$(GO) run ./test/parts/fetch envoy chromium crds kubernetes tributary
+	$(GO) run ./test/parts/fetch envoy chromium crds kubernetes istiod istioctl tributary
 
 test: parts
 	$(GO) vet ./...

@@ -427,8 +427,12 @@ func (w *world) edited(t *rapid.T, source model.ShardKey, kind model.Kind) any {
 		switch uid := rapid.SampledFrom([]model.UID{{}, uids[0], uids[1]}).Draw(t, "edited uid"); {
 		case e.Pod != "" && e.UID != uid:
 			e.UID = uid
+		case rapid.IntRange(0, 3).Draw(t, "edited zone") == 3:
+			e.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
+		case e.Pod != "" && rapid.IntRange(0, 3).Draw(t, "edited pod") == 3:
+			e.Pod = rapid.SampledFrom([]string{"p1", "p2", "p3"}).Draw(t, "pod") // the address is another one's now
 		default:
-			e.Conditions ^= model.EndpointReady
+			e.Conditions ^= rapid.SampledFrom([]model.EndpointFlags{model.EndpointReady, model.EndpointReady, model.EndpointServing, model.EndpointTerminating}).Draw(t, "condition")
 		}
 		return row
 	case *model.WorkloadInstance:
@@ -495,7 +499,7 @@ func (w *world) fresh(t *rapid.T, source model.ShardKey, kind model.Kind) any {
 	case model.KindEndpointSlice:
 		return drawSlice(t, ns, w.version)
 	case model.KindNode:
-		return &model.Node{Name: rapid.SampledFrom([]string{"node1", "node2"}).Draw(t, "node"), Locality: rapid.SampledFrom([]model.Locality{"", "r1/z1", "r2/z2/s2"}).Draw(t, "locality")}
+		return &model.Node{Name: rapid.SampledFrom([]string{"node1", "node2"}).Draw(t, "node"), Locality: rapid.SampledFrom([]model.Locality{"", "r1", "r1/z1", "r2/z2/s2"}).Draw(t, "locality")}
 	case model.KindNamespace:
 		return drawNamespace(t)
 	default:
@@ -523,22 +527,35 @@ var (
 		{{Name: "http", Number: 80, Protocol: model.SCTP}},
 		{{Name: "dns", Number: 53, Protocol: model.UDP}, {Name: "dns-tcp", Number: 53, Protocol: model.TCP}},
 		{{Name: "http", Number: 80, Protocol: model.HTTP}, {Name: "grpc", Number: 90, Protocol: model.GRPC, TargetPort: "9090"}},
+		{{Number: 80, Protocol: model.TCP}},
+		{{Number: 90, TargetPort: "named"}},
+		{{Name: "http", Number: 80, Protocol: model.HTTP}, {Name: "web", Number: 80, Protocol: model.HTTP}},
 		nil,
 	}
 	slicePortSets = [][]model.SlicePort{
 		{{Name: "http", Number: 8080}}, {{Name: "http", Number: 8081}}, {{Name: "web", Number: 80}}, nil,
 		{{Name: "grpc", Number: 9090}, {Name: "http", Number: 8080}}, {{Name: "dns", Number: 53}, {Name: "dns-tcp", Number: 53}},
+		{{Number: 8080}}, {{Name: "http", Number: 8080}, {Name: "web", Number: 8080}},
 	}
 	labelSets = []map[string]string{{"app": "web"}, {"app": "db"}, {"app": "web", "v": "1"}, nil}
 	hosts     = []string{"web", "db"}
 	uids      = []model.UID{model.ParseUID("first"), model.ParseUID("second")}
+
+	// Of slices: the usual ones first, then all that others may say, as ready
+	// while terminating (publishNotReadyAddresses) or ready but not serving.
+	conditionSets = []model.EndpointFlags{
+		model.EndpointReady | model.EndpointServing, model.EndpointReady | model.EndpointServing, 0, model.EndpointServing | model.EndpointTerminating,
+		model.EndpointReady | model.EndpointTerminating, model.EndpointReady | model.EndpointServing | model.EndpointTerminating,
+		model.EndpointReady, model.EndpointServing, model.EndpointTerminating,
+	}
+	zones = []string{"", "z1", "z2"}
 )
 
 func drawService(t *rapid.T, source model.ShardKey, ns string, version uint64) *model.Service {
 	name := rapid.SampledFrom(hosts).Draw(t, "service")
 	s := &model.Service{
 		Key: model.ServiceKey{Host: name + "." + ns + ".svc.cluster.local", Namespace: ns}, Registry: source, Name: name, Version: version,
-		Created:    int64(rapid.IntRange(1, 2).Draw(t, "created")),
+		Created:    rapid.SampledFrom([]int64{1, 2, 0, 1 << 40}).Draw(t, "created"),
 		Ports:      slices.Clone(rapid.SampledFrom(portSets).Draw(t, "ports")),
 		VIPs:       rapid.SampledFrom([][]model.Addr{nil, {addr(101)}, {addr(102), addr(103)}}).Draw(t, "VIPs"),
 		External:   rapid.SampledFrom([][]model.Addr{nil, nil, nil, {addr(104)}}).Draw(t, "external addresses"),
@@ -548,8 +565,8 @@ func drawService(t *rapid.T, source model.ShardKey, ns string, version uint64) *
 		NodeLocal:  rapid.IntRange(0, 4).Draw(t, "node local") == 4,
 		DualStack:  rapid.IntRange(0, 2).Draw(t, "dual stack") == 2,
 	}
-	if rapid.IntRange(0, 7).Draw(t, "alias") == 7 {
-		s.Resolution, s.AliasOf = model.Alias, rapid.SampledFrom([]string{"", "web.n1.svc.cluster.local", "example.com"}).Draw(t, "alias of")
+	if rapid.IntRange(0, 5).Draw(t, "alias") == 5 {
+		s.Resolution, s.AliasOf = model.Alias, rapid.SampledFrom([]string{"", "example.com", "web.n1.svc.cluster.local", "db.n1.svc.cluster.local", "web.n2.svc.cluster.local", "db.n2.svc.cluster.local"}).Draw(t, "alias of")
 	}
 	return s
 }
@@ -583,11 +600,10 @@ func drawSlice(t *rapid.T, ns string, version uint64) *model.EndpointSlice {
 	for last := range 4 {
 		if rapid.Bool().Draw(t, "endpoint") {
 			e := model.SliceEndpoint{
-				Addr: at(last),
-				Pod:  rapid.SampledFrom([]string{"p1", "p1", "p2", "p3", ""}).Draw(t, "pod"),
-				Zone: rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone"),
-				Conditions: rapid.SampledFrom([]model.EndpointFlags{model.EndpointReady | model.EndpointServing, model.EndpointReady | model.EndpointServing,
-					0, model.EndpointServing | model.EndpointTerminating, model.EndpointReady | model.EndpointTerminating}).Draw(t, "conditions"),
+				Addr:       at(last),
+				Pod:        rapid.SampledFrom([]string{"p1", "p1", "p2", "p3", ""}).Draw(t, "pod"),
+				Zone:       rapid.SampledFrom(zones).Draw(t, "zone"),
+				Conditions: rapid.SampledFrom(conditionSets).Draw(t, "conditions"),
 			}
 			if e.Pod != "" {
 				e.UID = rapid.SampledFrom([]model.UID{{}, uids[0], uids[0], uids[1]}).Draw(t, "slice uid")
@@ -613,7 +629,7 @@ func drawWorkload(t *rapid.T, source model.ShardKey, ns string) *model.WorkloadI
 			Network: rapid.SampledFrom([]string{"", "", "net"}).Draw(t, "network")},
 		Labels: model.NewLabels(rapid.SampledFrom(labelSets).Draw(t, "labels")),
 		State: rapid.SampledFrom([]model.WorkloadState{model.Ready, model.Ready, model.Ready, 0, model.Ready | model.Terminating,
-			model.Finished, model.Ready | model.HostNetwork}).Draw(t, "state"),
+			model.Finished, model.Ready | model.Finished, model.Ready | model.HostNetwork, model.HostNetwork | model.Terminating}).Draw(t, "state"),
 	}
 	switch rapid.IntRange(0, 4).Draw(t, "details") {
 	case 0:

@@ -254,7 +254,36 @@ func (w *twin) view() map[string]string {
 		w.drainTwin(key, endpoints[key])
 		texts[key.String()] = w.serviceText(key, sources, endpoints[key])
 	}
+	for key := range definitions {
+		for _, a := range aliasesTwin(definitions, key) {
+			texts[key.String()] += "\nalias " + a
+		}
+	}
 	return texts
+}
+
+// aliasesTwin returns the services that stand for the host of key, directly or
+// by way of other aliases. definitions have their winners first.
+func aliasesTwin(definitions map[model.ServiceKey][]*model.Service, key model.ServiceKey) []string {
+	found := map[model.ServiceKey]bool{}
+	for more := true; more; {
+		more = false
+		for a, sources := range definitions {
+			if sources[0].Resolution != model.Alias || a.Host == key.Host || found[a] {
+				continue
+			}
+			for target := range definitions {
+				if target.Host == sources[0].AliasOf && (target == key || found[target]) {
+					found[a], more = true, true
+				}
+			}
+		}
+	}
+	var names []string
+	for _, a := range slices.SortedFunc(maps.Keys(found), model.ServiceKey.Compare) {
+		names = append(names, a.String())
+	}
+	return names
 }
 
 func flatten(all map[model.ShardKey][]*model.WorkloadInstance) (list []*model.WorkloadInstance) {

@@ -24,7 +24,11 @@ func workloadText(w *model.WorkloadInstance) string {
 func viewOf(s *shards.Snapshot) map[string]string {
 	texts := map[string]string{}
 	for svc := range s.Services() {
-		texts[svc.Key.String()] = viewText(svc)
+		text := viewText(svc)
+		for _, a := range s.Aliases(svc.Key.Host) {
+			text += "\nalias " + a.Key.String()
+		}
+		texts[svc.Key.String()] = text
 	}
 	return texts
 }

@@ -24,6 +24,7 @@ type cluster struct {
 	timedOut  bool
 	queued    bool               // its new credential waits for its turn
 	frozen    model.SourceHealth // what the last source observed; while none runs
+	pulse     pulse              // when it was heard last
 	told      told               // what the log knows
 
 	drain       *drain          // nil unless it is on its way out
@@ -98,19 +99,27 @@ const maxRuns = 2
 func (c *cluster) step(now time.Time, e event, reason string, log *slog.Logger) {
 	c.life.step(now, e, reason)
 	t := told{c.life.state, e}
+	quiet := t.state == Suspect || t.state == Stale
+	if quiet && (e == evUnreachable || e == evSilent || e == evExpire) {
+		t.event = evSilent // the same trouble, as it comes and goes
+	}
 	if t == c.told {
 		return
 	}
 	was := c.told
 	c.told = t
 	log = log.With("cluster", c.claim.id)
-	switch e {
-	case evUnreachable:
+	switch {
+	case quiet && t.event == evSilent && t.state == Suspect:
+		log.Warn("cluster is silent, its endpoints stay as they are", "state", t.state, "reason", reason)
+	case quiet && t.event == evSilent:
+		log.Error("cluster is silent for long, its endpoints stay as they were heard last", "state", t.state, "reason", reason)
+	case e == evUnreachable:
 		log.Warn("cluster does not answer", "state", t.state, "err", reason)
-	case evDeny:
+	case e == evDeny:
 		log.Error("cluster refuses the credential", "state", t.state, "from", c.claim.owner(), "err", reason)
-	case evAnswer, evComplete:
-		if was.event == evUnreachable || was.event == evDeny {
+	case e == evAnswer, e == evComplete:
+		if was.event == evUnreachable || was.event == evDeny || was.event == evSilent {
 			log.Info("cluster answers", "state", t.state)
 		}
 	}
@@ -118,7 +127,7 @@ func (c *cluster) step(now time.Time, e event, reason string, log *slog.Logger) 
 
 // observe derives the state from what the sources have seen. The epoch in force
 // decides; what is wrong with a newer one is told beside it.
-func (c *cluster) observe(now time.Time, log *slog.Logger) {
+func (c *cluster) observe(now time.Time, limits *Liveness, log *slog.Logger) {
 	if len(c.runs) == 0 {
 		return
 	}
@@ -126,6 +135,11 @@ func (c *cluster) observe(now time.Time, log *slog.Logger) {
 	serving, complete := c.serving()
 	h, err := serving.health()
 	e, reason, ok := judge(&h, err, complete)
+	if serving.spec.Config != nil { // a directory is always alive
+		c.pulse.take(&h, serving.probing())
+		g, why := limits.judge(now, &c.pulse)
+		e, reason, ok = weigh(c.complete.Epoch != 0, g, why, &c.pulse, e, reason, ok)
+	}
 	c.lastError = reason
 	if serving != newest {
 		nh, nerr := newest.health()
@@ -211,6 +225,12 @@ func (c *cluster) status() Status {
 		}
 	}
 	s.Kinds, s.LastEvent = kindsOf(&s.health)
+	if len(c.runs) > 0 {
+		serving, _ := c.serving()
+		if a := serving.probing(); a.probed && !serving.ending {
+			s.Probe = &ProbeStatus{Answered: a.answered.UTC(), Took: a.took, Failure: a.failure, Failures: a.failures}
+		}
+	}
 	s.Served = c.served()
 	if c.drain != nil && !c.leaving {
 		s.Removal = &Removal{Begins: c.drainBegins, Ends: c.drain.ends()}

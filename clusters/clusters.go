@@ -52,6 +52,11 @@ type Options struct {
 
 	// NewRunner makes the source of a cluster. It must not reach out to it yet.
 	NewRunner func(Spec) (Runner, error)
+	// NewProber makes what asks the API server of a cluster whether it is there.
+	// It must not reach out to it yet. nil: what is heard of watches tells alone.
+	NewProber func(Spec) (Prober, error)
+	// Liveness is how long a cluster may be silent.
+	Liveness Liveness
 	// SyncTimeout is how long readiness waits for a cluster.
 	SyncTimeout time.Duration
 	Logger      *slog.Logger          // default slog.Default()
@@ -77,6 +82,7 @@ type Manager struct {
 
 	// Owned by the goroutine of Run.
 	began   time.Time
+	looked  time.Time // when the clusters were looked at last
 	members map[model.ClusterID]*cluster
 	refused []refusal
 	told    map[string]string // refusals and lists that fail: what was logged of them
@@ -110,6 +116,7 @@ func New(o Options) (*Manager, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	o.Liveness = o.Liveness.orDefaults()
 	m := &Manager{
 		options: o, log: o.Logger, wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		members: map[model.ClusterID]*cluster{}, told: map[string]string{},
@@ -160,6 +167,7 @@ func (m *Manager) Run(ctx context.Context, out func(context.Context, model.Batch
 	defer timer.Stop()
 	for {
 		now := time.Now()
+		m.listened(now)
 		m.reconcile(now)
 		timer.Reset(min(tick, m.due(now)))
 		select {
@@ -170,6 +178,21 @@ func (m *Manager) Run(ctx context.Context, out func(context.Context, model.Batch
 		}
 	}
 }
+
+// listened lets silence count anew if this process did not run for a while: it
+// was not the clusters that were silent.
+func (m *Manager) listened(now time.Time) {
+	if now.Sub(m.looked) > asleep && !m.looked.IsZero() {
+		for _, c := range m.members {
+			c.pulse.begin(now)
+		}
+		m.log.Warn("this process did not run for a while, the silence of clusters counts from now", "since", m.looked)
+	}
+	m.looked = now
+}
+
+// asleep is how long the manager looks at nothing only if it cannot.
+const asleep = 10 * tick
 
 // due returns how long it takes until time alone changes something.
 func (m *Manager) due(now time.Time) time.Duration {

@@ -73,7 +73,18 @@ type obedient struct {
 func (s *obedient) Health() model.SourceHealth {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	return s.w.health[s.name]
+	if h, ok := s.w.health[s.name]; ok {
+		return h
+	}
+	return heardNow()
+}
+
+// heardNow is what a source observes that is well.
+func heardNow() (h model.SourceHealth) {
+	for k := range h.Kinds {
+		h.Kinds[k].LastEvent = time.Now()
+	}
+	return h
 }
 
 func (s *obedient) Run(ctx context.Context, out func(context.Context, model.Batch) error) error {

@@ -7,6 +7,8 @@
 // here. Kubeconfigs from secrets and files are taken for hostile: what could run
 // a program, read a file or send a credential elsewhere is refused
 // (kubeconfig.go). A cluster that is no longer wanted leaves in steps (drain.go).
+// Whether one is alive is judged by probes and by what its watches bring
+// (liveness.go, probe.go).
 //
 // cmd makes one Manager and runs it. The core takes the batches of all sources
 // through one function and tells the Manager when an epoch is complete. Debug
@@ -15,7 +17,7 @@
 // Concurrency: one goroutine (Manager.Run) owns the membership. Whatever
 // happens elsewhere is written into an inbox and wakes it: nothing is queued,
 // it looks at the whole of it. One goroutine for each epoch of a cluster runs
-// its source, one for each step of a drain hands it over, and one for each
+// its source, one asks its API server whether it is there, one for each step of a drain hands it over, and one for each
 // removal waits for the end of sources and then takes their rows back. All have
 // ended when Run returns. List, Ready, Synced and the metrics may be called from
 // anywhere and never wait; WaitReady waits.

@@ -106,6 +106,7 @@ func (m *Manager) leave(now time.Time, c *cluster) {
 // is until the new epoch is complete, which brings the rest back.
 func (m *Manager) keep(now time.Time, c *cluster) {
 	c.drain = nil
+	c.pulse.begin(now) // what is old on purpose is not stale
 	c.step(now, evUndrain, "it is wanted again; what was known of it stays until it is read anew", m.log)
 	m.log.Info("removal of cluster is undone", "cluster", c.claim.id, "served", fmt.Sprint(c.served(), "%"))
 }

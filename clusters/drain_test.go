@@ -96,7 +96,7 @@ func TestRemovalIsUndoneWithinTheWindow(t *testing.T) {
 		}
 		w.observe("c/2", model.Unreachable, "no route")
 		time.Sleep(time.Hour)
-		if c := only(t, w); c.State != Syncing || !strings.Contains(c.Reason, "no route") {
+		if c := only(t, w); c.State != Stale || !strings.Contains(c.Reason, "no route") {
 			t.Errorf("status %+v", c)
 		}
 		w.expect("") // rows stay, however long it takes

@@ -109,6 +109,7 @@ func TestRealClusters(t *testing.T) {
 	east.CreateNamespace(t, "shop")
 	t.Run("life", func(t *testing.T) { lifeOfACluster(t, config, east) })
 	t.Run("rotation and drain", func(t *testing.T) { rotationAndDrain(t, config, east) })
+	t.Run("silence", func(t *testing.T) { silentAPIServer(t, config, east) })
 	t.Run("permissions", func(t *testing.T) { leastPermissions(t, config, east) })
 }
 

@@ -84,7 +84,7 @@ func (c *claim) lost() string {
 // refusal is a claim that is not granted.
 type refusal struct {
 	claim
-	state  State // Invalid or Conflict
+	state  State // Invalid, Conflict or Removed
 	reason string
 }
 
@@ -94,6 +94,7 @@ type secretView struct {
 	name    string // "namespace/name"
 	created time.Time
 	keys    []claim // sorted by ID
+	atOnce  bool    // its clusters are to go at once (RemoveAnnotation)
 }
 
 // membership is everything from which follows which clusters there are.
@@ -103,7 +104,13 @@ type membership struct {
 	fleet   []claim         // directories
 	files   []claim         // kubeconfigs, sorted by file
 	secrets []secretView
+	atOnce  []string // secrets whose clusters are to go at once, there or not
 	lists   []list
+}
+
+// removesNow reports whether the cluster of a claim is to go at once.
+func (m *membership) removesNow(c *claim) bool {
+	return c.secret != "" && slices.Contains(m.atOnce, c.secret)
 }
 
 // list is a place that clusters are known from.
@@ -132,6 +139,12 @@ func (m *Manager) wanted() (w membership) {
 	if m.secrets != nil {
 		l := list{what: "the remote secrets in namespace " + m.options.SecretNamespace}
 		w.secrets, l.listed, l.err = m.secrets.snapshot()
+		w.atOnce = m.secrets.takeAtOnce()
+		for _, s := range w.secrets {
+			if s.atOnce {
+				w.atOnce = append(w.atOnce, s.name)
+			}
+		}
 		w.lists = append(w.lists, l)
 	}
 	return w
@@ -162,14 +175,21 @@ func (m *membership) grant() (granted map[model.ClusterID]claim, refused []refus
 	slices.SortFunc(secrets, func(a, b secretView) int {
 		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.name, b.name))
 	})
+	removing := map[model.ClusterID]claim{}
 	for _, s := range secrets {
 		for _, c := range s.keys {
 			owner, taken := granted[c.id]
+			if r, ok := removing[c.id]; ok {
+				owner, taken = r, true
+			}
 			switch {
 			case c.id == m.own && m.own != "":
 				refused = append(refused, refusal{c, Conflict, "it is the ID of the config cluster itself (--cluster-id), the key is ignored"})
 			case taken:
 				refused = append(refused, refusal{c, Conflict, "the cluster ID belongs to " + owner.owner()})
+			case s.atOnce:
+				removing[c.id] = c
+				refused = append(refused, refusal{c, Removed, "its secret asks for that with the annotation " + RemoveAnnotation + "=" + RemoveNow})
 			default:
 				granted[c.id] = c
 			}

@@ -17,6 +17,7 @@ type metrics struct {
 	secretEvents *prometheus.CounterVec // remote_cluster_secret_events_total
 	syncTimeouts *prometheus.CounterVec // remote_cluster_sync_timeouts_total
 	refused      prometheus.Counter
+	events       *prometheus.CounterVec // pilot_k8s_reg_events
 }
 
 var (
@@ -27,7 +28,7 @@ var (
 	stateDesc = prometheus.NewDesc("tributary_cluster_state",
 		"Whether a cluster is in a state: 1 for the one it is in.", []string{"cluster", "state"}, nil)
 	refusedDesc = prometheus.NewDesc("tributary_cluster_refused_keys",
-		"Keys of remote secrets and kubeconfig files that are refused now, by state.", []string{"state"}, nil)
+		"Keys of remote secrets and kubeconfig files that are not followed now, by state.", []string{"state"}, nil)
 	epochDesc = prometheus.NewDesc("tributary_cluster_epoch",
 		"Which credential of a cluster is in force, counted.", []string{"cluster"}, nil)
 	syncSecondsDesc = prometheus.NewDesc("tributary_cluster_sync_seconds",
@@ -40,6 +41,14 @@ var (
 		"Time since the last list, event or bookmark of a kind.", []string{"cluster", "kind"}, nil)
 	errorAgeDesc = prometheus.NewDesc("tributary_cluster_last_error_age_seconds",
 		"Time since a list or watch of a kind failed last, if one did since the source began.", []string{"cluster", "kind"}, nil)
+	overdueDesc = prometheus.NewDesc("tributary_cluster_overdue_total",
+		"Lists and watches of a cluster that were given up because nothing came, since its source began.", []string{"cluster", "kind"}, nil)
+	probeAgeDesc = prometheus.NewDesc("tributary_cluster_probe_age_seconds",
+		"Time since the API server answered a probe last, if it ever did.", []string{"cluster"}, nil)
+	probeSecondsDesc = prometheus.NewDesc("tributary_cluster_probe_seconds",
+		"How long the API server took to answer the last probe that it answered.", []string{"cluster"}, nil)
+	probeFailuresDesc = prometheus.NewDesc("tributary_cluster_probe_failures_total",
+		"Probes that were not answered, since the source of the cluster began.", []string{"cluster"}, nil)
 	servedDesc = prometheus.NewDesc("tributary_cluster_served_ratio",
 		"Which part of a cluster's endpoints is served: 1, or less while it drains.", []string{"cluster"}, nil)
 )
@@ -53,8 +62,13 @@ func newMetrics(m *Manager) *metrics {
 			Help: "Clusters that had not synced when readiness stopped waiting for them."}, []string{"cluster"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "tributary_cluster_kubeconfigs_refused_total",
 			Help: "Kubeconfigs in remote secrets and files that were refused."}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pilot_k8s_reg_events",
+			Help: "Events of the watches of all clusters: add, update, delete. What lists bring is not counted."}, []string{"type", "event"}),
 	}
 }
+
+// event counts an event of a watch.
+func (m *metrics) event(kind, event string) { m.events.WithLabelValues(kind, event).Inc() }
 
 // forget drops the series of a cluster that is gone.
 func (m *metrics) forget(id model.ClusterID) { m.syncTimeouts.DeleteLabelValues(string(id)) }
@@ -64,7 +78,9 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.secretEvents.Describe(ch)
 	m.syncTimeouts.Describe(ch)
 	m.refused.Describe(ch)
-	for _, d := range []*prometheus.Desc{managedDesc, syncStatusDesc, stateDesc, refusedDesc, epochDesc, syncSecondsDesc, errorsDesc, droppedDesc, eventAgeDesc, errorAgeDesc, servedDesc} {
+	m.events.Describe(ch)
+	for _, d := range []*prometheus.Desc{managedDesc, syncStatusDesc, stateDesc, refusedDesc, epochDesc, syncSecondsDesc, errorsDesc, droppedDesc, eventAgeDesc, errorAgeDesc, servedDesc,
+		overdueDesc, probeAgeDesc, probeSecondsDesc, probeFailuresDesc} {
 		ch <- d
 	}
 }
@@ -74,11 +90,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.secretEvents.Collect(ch)
 	m.syncTimeouts.Collect(ch)
 	m.refused.Collect(ch)
+	m.events.Collect(ch)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	managed := map[string]int{Local.String(): 0, Remote.String(): 0, Directory.String(): 0}
-	refused := map[State]int{Invalid: 0, Conflict: 0}
+	refused := map[State]int{Invalid: 0, Conflict: 0, Removed: 0}
 	now := time.Now()
 	for _, s := range m.manager.view.Load().statuses {
 		if s.refusedKey() {
@@ -100,9 +117,17 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		if s.Known {
 			gauge(syncSecondsDesc, s.SyncDuration.Seconds(), id)
 		}
+		if p := s.Probe; p != nil {
+			ch <- prometheus.MustNewConstMetric(probeFailuresDesc, prometheus.CounterValue, float64(p.Failures), id)
+			if !p.Answered.IsZero() {
+				gauge(probeAgeDesc, now.Sub(p.Answered).Seconds(), id)
+				gauge(probeSecondsDesc, p.Took.Seconds(), id)
+			}
+		}
 		for k := range model.Kinds {
 			row := &s.health.Kinds[k]
 			ch <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(row.Errors), id, k.String())
+			ch <- prometheus.MustNewConstMetric(overdueDesc, prometheus.CounterValue, float64(row.Overdue), id, k.String())
 			ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(row.Dropped), id, k.String())
 			if !row.LastEvent.IsZero() {
 				gauge(eventAgeDesc, now.Sub(row.LastEvent).Seconds(), id, k.String())

@@ -56,6 +56,7 @@ tributary_cluster_epoch{cluster="dead"} 1
 tributary_cluster_kubeconfigs_refused_total 1
 tributary_cluster_refused_keys{state="conflict"} 1
 tributary_cluster_refused_keys{state="invalid"} 1
+tributary_cluster_refused_keys{state="removed"} 0
 `, "istiod_managed_clusters", "istiod_remote_cluster_sync_status", "remote_cluster_secret_events_total", "remote_cluster_sync_timeouts_total",
 			"tributary_cluster_epoch", "tributary_cluster_kubeconfigs_refused_total", "tributary_cluster_refused_keys")
 

@@ -32,6 +32,8 @@ func (m *Manager) reconcile(now time.Time) {
 		want, ok := granted[id]
 		switch {
 		case c.leaving:
+		case w.removesNow(&c.claim):
+			m.remove(now, c, "its secret asks for that with the annotation "+RemoveAnnotation+"="+RemoveNow)
 		case ok && !want.succeeds(&c.claim):
 			// Whether it is the same cluster nobody knows: nothing of the one may
 			// stand for the other.
@@ -58,6 +60,7 @@ func (m *Manager) reconcile(now time.Time) {
 		c := m.members[id]
 		if c == nil {
 			c = &cluster{claim: granted[id], life: life{since: now}, added: now, base: m.floor, newest: m.floor}
+			c.pulse.begin(now)
 			m.members[id] = c
 		}
 		if c.leaving || c.drain != nil {
@@ -77,7 +80,7 @@ func (m *Manager) reconcile(now time.Time) {
 		if c.claim.err != nil && len(c.runs) == 0 {
 			c.step(now, evRefuse, c.claim.err.Error(), m.log)
 		}
-		c.observe(now, m.log)
+		c.observe(now, &m.options.Liveness, m.log)
 		m.lose(now, c)
 	}
 	m.tell(w.lists)
@@ -103,7 +106,7 @@ func (m *Manager) start(now time.Time, c *cluster) {
 	c.newest++
 	ctx, stop := context.WithCancel(m.ctx)
 	r := &run{
-		spec: Spec{Source: source(c.claim.id), Epoch: c.newest, Config: c.claim.config, Dir: c.claim.dir},
+		spec: Spec{Source: source(c.claim.id), Epoch: c.newest, Config: c.claim.config, Dir: c.claim.dir, Count: m.metrics.event},
 		sum:  c.claim.sum, stop: stop, done: make(chan struct{}), began: now,
 	}
 	c.runs = append(c.runs, r)
@@ -111,7 +114,7 @@ func (m *Manager) start(now time.Time, c *cluster) {
 	m.log.With(c.claim.origin()...).Debug("cluster started", "epoch", c.newest)
 	m.work.Go(func() {
 		defer stop()
-		r.keep(ctx, m.options.NewRunner, m.out, m.changed)
+		r.keep(ctx, &m.options, m.out, m.changed)
 	})
 }
 

@@ -29,6 +29,9 @@ type Spec struct {
 	Epoch  uint64
 	Config *rest.Config // how to reach the API server; nil for a directory
 	Dir    string       // of manifests; "" for a cluster with an API server
+	// Count is told of each event of a watch, in the words of Istio's
+	// pilot_k8s_reg_events; from any goroutine.
+	Count func(kind, event string)
 }
 
 // run is one epoch of a cluster: a source that is kept running.
@@ -45,6 +48,7 @@ type run struct {
 	mu     sync.Mutex
 	runner Runner // nil while there is none
 	err    error  // why there is none, or why the last one ended
+	answer answer // to the probes
 }
 
 // How long to wait before a source that could not be made, or ended, is made
@@ -54,15 +58,28 @@ const (
 	rebuildMost  = 30 * time.Second
 )
 
-// keep makes the source and runs it until ctx ends.
-func (r *run) keep(ctx context.Context, build func(Spec) (Runner, error), out func(context.Context, model.Batch) error, changed func()) {
+// keep makes the source and runs it until ctx ends, and asks the API server
+// beside it whether it is there.
+func (r *run) keep(ctx context.Context, o *Options, out func(context.Context, model.Batch) error, changed func()) {
 	defer changed()
 	defer close(r.done)
+	var probing sync.WaitGroup
+	defer probing.Wait()
+	if o.NewProber != nil && r.spec.Config != nil {
+		p, err := o.NewProber(r.spec)
+		if err != nil { // as the source cannot be made either, which tells why
+			p = failing{err}
+		}
+		r.mu.Lock()
+		r.answer.probed = true
+		r.mu.Unlock()
+		probing.Go(func() { r.probe(ctx, p, &o.Liveness, changed) })
+	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = rebuildFirst, rebuildMost
 	for {
 		started := time.Now()
-		runner, err := build(r.spec)
+		runner, err := o.NewRunner(r.spec)
 		if err == nil {
 			r.set(runner, nil)
 			changed()

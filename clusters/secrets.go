@@ -23,6 +23,18 @@ import (
 // SecretSelector selects the secrets that hold kubeconfigs of clusters.
 const SecretSelector = "istio/multiCluster=true"
 
+// RemoveAnnotation with the value RemoveNow on a remote secret removes its
+// clusters at once, without undo window and steps: what somebody wants for a
+// cluster that was taken over by others. It holds while the secret is there, and
+// nobody else gets the IDs meanwhile. Nothing comes back when the secret is
+// deleted then. It is an annotation and no command since it must hold in every
+// replica and after a restart, and who may use it is settled already: whoever
+// may write the secret.
+const (
+	RemoveAnnotation = "tributary.io/remove"
+	RemoveNow        = "now"
+)
+
 // secrets follows the remote secrets of one namespace. It reads no other
 // namespace: whoever may write a secret somewhere must not add clusters.
 type secrets struct {
@@ -36,6 +48,7 @@ type secrets struct {
 	listed bool
 	err    error // of the last list or watch; nil once one works
 	views  map[string]secretView
+	atOnce []string // of secrets that went with RemoveAnnotation, until they are taken
 }
 
 // snapshot returns what is known of the secrets.
@@ -43,6 +56,16 @@ func (s *secrets) snapshot() (views []secretView, listed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.views)), s.listed, s.err
+}
+
+// takeAtOnce returns the secrets that have gone and asked that their clusters be
+// removed at once, each one time.
+func (s *secrets) takeAtOnce() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.atOnce
+	s.atOnce = nil
+	return names
 }
 
 // run follows the secrets until ctx ends.
@@ -99,7 +122,7 @@ func (s *secrets) follow(ctx context.Context) error {
 				case watch.Added, watch.Modified:
 					s.set(o)
 				case watch.Deleted:
-					s.drop(nameOf(o))
+					s.drop(nameOf(o), asksRemoval(o))
 				}
 			case *metav1.Status:
 				if err := apierrors.FromObject(o); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -128,7 +151,7 @@ func (s *secrets) replace(list []corev1.Secret) {
 	s.listed, s.err = true, nil
 	s.mu.Unlock()
 	for _, name := range gone {
-		s.drop(name)
+		s.drop(name, false)
 	}
 	s.changed()
 }
@@ -139,7 +162,7 @@ func (s *secrets) set(o *corev1.Secret) {
 	s.mu.Lock()
 	was, known := s.views[name]
 	s.mu.Unlock() // only this goroutine writes
-	view := secretView{name: name, created: o.CreationTimestamp.Time}
+	view := secretView{name: name, created: o.CreationTimestamp.Time, atOnce: asksRemoval(o)}
 	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
 		var before *claim
 		if i, ok := slices.BinarySearchFunc(was.keys, key, func(c claim, k string) int { return strings.Compare(string(c.id), k) }); ok {
@@ -147,7 +170,7 @@ func (s *secrets) set(o *corev1.Secret) {
 		}
 		view.keys = append(view.keys, parseClaim(name, key, o.Data[key], before, s.allowInsecure))
 	}
-	if known && was.created.Equal(view.created) && slices.EqualFunc(was.keys, view.keys, func(a, b claim) bool { return a.id == b.id && a.sum == b.sum }) {
+	if known && was.created.Equal(view.created) && was.atOnce == view.atOnce && slices.EqualFunc(was.keys, view.keys, func(a, b claim) bool { return a.id == b.id && a.sum == b.sum }) {
 		return // a label or an annotation, or the same once more
 	}
 	s.mu.Lock()
@@ -161,16 +184,21 @@ func (s *secrets) set(o *corev1.Secret) {
 	s.changed()
 }
 
-func (s *secrets) drop(name string) {
+func (s *secrets) drop(name string, atOnce bool) {
 	s.mu.Lock()
-	_, known := s.views[name]
+	view, known := s.views[name]
 	delete(s.views, name)
+	if known && (view.atOnce || atOnce) {
+		s.atOnce = append(s.atOnce, name)
+	}
 	s.mu.Unlock()
 	if known {
 		s.counted("delete")
 		s.changed()
 	}
 }
+
+func asksRemoval(o *corev1.Secret) bool { return o.Annotations[RemoveAnnotation] == RemoveNow }
 
 func nameOf(o *corev1.Secret) string { return o.Namespace + "/" + o.Name }
 

@@ -56,8 +56,8 @@ const (
 	evComplete                 // it answers, and the core has all of it
 	evUnreachable              // a request had no answer
 	evDeny                     // a request was refused
-	evSilent                   // nothing heard for longer than a healthy watch is silent
-	evExpire                   // nothing heard for so long that it must be shown
+	evSilent                   // known, and nothing heard for longer than a healthy watch is silent
+	evExpire                   // known, and nothing heard for so long that it must be shown
 	evDrain                    // take its endpoints out
 	evUndrain                  // put them back
 	evRefuse                   // its kubeconfig is refused
@@ -80,6 +80,9 @@ func (e event) String() string { return eventNames[e] }
 //     rows are there, and suspect, stale and draining tell how fresh they are.
 //   - A complete cluster whose kubeconfig is replaced by a refused one goes on
 //     with the old one.
+//   - Silence is told only of a cluster that the core has rows of, so that syncing
+//     can become stale: a cluster whose removal was undone and that never answers.
+//     Who was refused, or read anew, is suspect of nothing more for 5 minutes.
 //   - A cluster that drains goes on draining, whatever is heard of it, until it
 //     is undrained. Then it has to be read anew before it is synced: what is known
 //     of it is as old as the drain.
@@ -89,9 +92,9 @@ func (e event) String() string { return eventNames[e] }
 // drain, undrain, refuse, clash, remove.
 var transitions = [states][events]State{
 	Pending:  {Pending, Syncing, Synced, Pending, Denied, Pending, Pending, Pending, Pending, Invalid, Conflict, Removed},
-	Syncing:  {Syncing, Syncing, Synced, Syncing, Denied, Syncing, Syncing, Draining, Syncing, Invalid, Conflict, Removed},
+	Syncing:  {Syncing, Syncing, Synced, Syncing, Denied, Syncing, Stale, Draining, Syncing, Invalid, Conflict, Removed},
 	Synced:   {Synced, Synced, Synced, Synced, Denied, Suspect, Stale, Draining, Synced, Synced, Synced, Removed},
-	Suspect:  {Suspect, Synced, Synced, Suspect, Denied, Suspect, Stale, Draining, Suspect, Suspect, Suspect, Removed},
+	Suspect:  {Suspect, Syncing, Synced, Suspect, Denied, Suspect, Stale, Draining, Suspect, Suspect, Suspect, Removed},
 	Stale:    {Stale, Syncing, Synced, Stale, Stale, Stale, Stale, Draining, Stale, Stale, Stale, Removed},
 	Draining: {Draining, Draining, Draining, Draining, Draining, Draining, Draining, Draining, Syncing, Draining, Draining, Removed},
 	Removed:  {Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed, Removed},

@@ -39,6 +39,9 @@ type Status struct {
 	// a new credential is in force, it is what the last source observed.
 	Kinds []KindStatus `json:"kinds,omitempty"`
 
+	// Probe is how its API server answers; nil if it is not asked.
+	Probe *ProbeStatus `json:"probe,omitempty"`
+
 	// Removal is set while the cluster is on its way out. Served is which part of
 	// its endpoints is served, in percent.
 	Removal *Removal `json:"removal,omitempty"`
@@ -54,6 +57,14 @@ type Removal struct {
 	Ends   time.Time `json:"ends"`   // when the last do
 }
 
+// ProbeStatus is how an API server answers when it is asked whether it is there.
+type ProbeStatus struct {
+	Answered time.Time     `json:"answered,omitzero"`
+	Took     time.Duration `json:"took"`              // of the newest answer
+	Failure  string        `json:"failure,omitempty"` // of the newest probe, if it had no answer
+	Failures uint64        `json:"failures"`          // since its source began
+}
+
 // KindStatus is how one kind of a cluster is heard.
 type KindStatus struct {
 	Kind      string    `json:"kind"`
@@ -67,6 +78,7 @@ type KindStatus struct {
 	LastError   string    `json:"lastError,omitempty"`
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	Errors      uint64    `json:"errors"`
+	Overdue     uint64    `json:"overdue,omitempty"` // of Errors, what was given up because nothing came
 	Dropped     uint64    `json:"dropped"`
 }
 
@@ -82,7 +94,7 @@ func kindsOf(h *model.SourceHealth) (kinds []KindStatus, oldest time.Time) {
 		}
 		kinds = append(kinds, KindStatus{
 			Kind: k.String(), LastEvent: row.LastEvent.UTC(), Version: row.Version, Trouble: row.Trouble.String(),
-			Remark: row.Remark, LastError: row.LastError, LastErrorAt: row.LastErrorAt.UTC(), Errors: row.Errors, Dropped: row.Dropped,
+			Remark: row.Remark, LastError: row.LastError, LastErrorAt: row.LastErrorAt.UTC(), Errors: row.Errors, Overdue: row.Overdue, Dropped: row.Dropped,
 		})
 		if row.LastEvent.Before(oldest) && !without {
 			oldest = row.LastEvent
@@ -117,7 +129,7 @@ func compareStatus(a, b Status) int {
 
 // refusedKey reports whether s stands for a claim that was never followed.
 func (s *Status) refusedKey() bool {
-	return s.Epoch == 0 && (s.State == Invalid || s.State == Conflict)
+	return s.Epoch == 0 && (s.State == Invalid || s.State == Conflict || s.State == Removed)
 }
 
 // List returns every cluster and every refused key of a secret, sorted by ID; a

@@ -42,7 +42,7 @@ func (s *Server) newCluster(c *clusters.Status) Cluster {
 			v.Remarks = append(v.Remarks, k.Remark)
 		}
 	}
-	v.Kinds = c.Kinds
+	v.Kinds, v.Probe = c.Kinds, c.Probe
 	if r := c.Removal; r != nil {
 		v.Removal = &Removal{r.Begins.UTC(), r.Ends.UTC(), c.Served}
 	}
@@ -132,7 +132,7 @@ func newProxy(p *xds.Proxy) Proxy {
 		t := &p.Types[i]
 		v.Types[i] = ProxyType{
 			Type: xds.ShortType(t.URL), URL: t.URL, Names: t.Names, All: t.All, Sent: t.Sent, Acked: t.Acked, Version: t.Version,
-			State: typeState(t), Failure: t.Failure, Changed: t.Changed.UTC(),
+			State: typeState(t), Failure: t.Failure, Quarantined: t.Quarantined, Changed: t.Changed.UTC(),
 		}
 	}
 	return v

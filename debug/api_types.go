@@ -37,6 +37,8 @@ type Cluster struct {
 	Remarks   []string   `json:"remarks,omitempty"` // what is missing of it without being a trouble
 	// Removal is set while it is on its way out, after its secret has gone.
 	Removal *Removal `json:"removal,omitempty"`
+	// Probe is how its API server answers; left out if it is not asked.
+	Probe *clusters.ProbeStatus `json:"probe,omitempty"`
 	// Kinds tells of each kind how it is heard.
 	Kinds []clusters.KindStatus `json:"kinds,omitempty"`
 	// Now is what the registry has of it; left out while nothing is known.
@@ -165,16 +167,18 @@ type Proxy struct {
 }
 
 // ProxyType is what a client has of one resource type. State is SYNCED, STALE
-// (sent, not acknowledged), NOT SENT or ERROR (refused).
+// (sent, not acknowledged), NOT SENT or ERROR (refused). Quarantined is how many
+// resources it refused alone and is not sent again as they are.
 type ProxyType struct {
-	Type    string    `json:"type"`
-	URL     string    `json:"url"`
-	Names   int       `json:"names"`
-	All     bool      `json:"all"`
-	Sent    string    `json:"sent,omitempty"`
-	Acked   string    `json:"acked,omitempty"`
-	Version string    `json:"version,omitempty"`
-	State   string    `json:"state"`
-	Failure string    `json:"failure,omitempty"`
-	Changed time.Time `json:"changed"`
+	Type        string    `json:"type"`
+	URL         string    `json:"url"`
+	Names       int       `json:"names"`
+	All         bool      `json:"all"`
+	Sent        string    `json:"sent,omitempty"`
+	Acked       string    `json:"acked,omitempty"`
+	Version     string    `json:"version,omitempty"`
+	State       string    `json:"state"`
+	Failure     string    `json:"failure,omitempty"`
+	Quarantined int       `json:"quarantined,omitempty"`
+	Changed     time.Time `json:"changed"`
 }

@@ -38,7 +38,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descEndpoint, t.Served, "true")
 	gauge(descEndpoint, t.Endpoints-t.Served, "false")
 	gauge(descRevision, int(snap.Revision))
-	waiting := c.server.sources.Inbox()
+	waiting := map[model.ShardKey]int{} // a source with nothing that waits is shown too
+	for _, cl := range c.server.sources.Clusters() {
+		waiting[model.ShardKey{Provider: model.Kubernetes, Cluster: cl.ID}] = 0
+	}
+	maps.Copy(waiting, c.server.sources.Inbox())
 	for _, source := range slices.SortedFunc(maps.Keys(waiting), func(a, b model.ShardKey) int { return cmp.Or(a.Compare(b), cmp.Compare(a.Provider, b.Provider)) }) {
 		gauge(descInbox, waiting[source], string(source.Provider), string(source.Cluster))
 	}

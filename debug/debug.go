@@ -29,6 +29,8 @@ type Sources struct {
 	Ready    func(now time.Time) (ready bool, waiting []clusters.Waiting)
 	// Proxies lists the connected clients, sorted.
 	Proxies func() []xds.Proxy
+	// Dump returns what one client is given, of no more than limit bytes.
+	Dump func(proxy string, limit int) (*xds.Dump, error)
 	// Holders lists the clients that subscribe to resources of a type by name.
 	Holders func(url string, names []string) []xds.Holder
 	// Inbox returns how many rows of each source wait for the core.
@@ -114,6 +116,7 @@ func (s *Server) allRoutes() []route {
 		{"/debug/endpointz", "the same as /debug/endpointShardz", groupRegistry, s.endpointShardz},
 		{"/debug/explain", "why endpoints are served or not; ?host= ?address= ?namespace= ?format=json", groupRegistry, s.explain},
 		{"/debug/syncz", "what each connected proxy was sent and has acknowledged; ?namespace= filters", groupRegistry, s.syncz},
+		{"/debug/config_dump", "what a proxy is given, as in Envoy's own; ?proxyID= ?include_eds", groupRegistry, s.configDump},
 
 		{"/api/v1/clusters", "clusters with state, reason and counts; ?name=", groupAPI, s.apiClusters},
 		{"/api/v1/services", "services; ?q= ?name= ?host= ?namespace= ?cluster= ?limit= ?continue=", groupAPI, s.apiServices},

@@ -8,7 +8,8 @@
 //
 // A request's path: serve.go bounds the connection, guard.go refuses what is not
 // asked for from here, debug.go finds the handler. health.go are the probes,
-// istio*.go the pages in Istio's shapes, explain*.go why an endpoint is served or
+// istio*.go the pages in Istio's shapes (istio_xds.go gives them to istioctl over
+// xDS), explain*.go why an endpoint is served or
 // not, api*.go the API, events.go the stream
 // of what changed, page.go the page, collector.go the metrics of the registry.
 //

@@ -100,7 +100,7 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(page, link) || !strings.Contains(index.Body.String(), link) || !strings.Contains(text, "  "+path+" ") {
 			t.Errorf("%s is not linked from /, or not in the index", path)
 		}
-		if path != "/debug/pprof/profile" && path != "/debug/pprof/trace" && path != "/api/v1/events" && path != "/readyz" && path != "/ready" {
+		if path != "/debug/pprof/profile" && path != "/debug/pprof/trace" && path != "/api/v1/events" && path != "/readyz" && path != "/ready" && path != "/debug/config_dump" {
 			if w := get(t, s, path); w.Code != http.StatusOK {
 				t.Errorf("%s: %d", path, w.Code)
 			}

@@ -3,6 +3,7 @@ package debug
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"tributary/clusters"
 	"tributary/xds"
@@ -20,7 +21,7 @@ type istioCluster struct {
 func (s *Server) clusterz(w http.ResponseWriter, r *http.Request) {
 	list := []istioCluster{}
 	for _, c := range s.sources.Clusters() {
-		if c.Epoch == 0 && (c.State == clusters.Invalid || c.State == clusters.Conflict) {
+		if c.Epoch == 0 && (c.State == clusters.Invalid || c.State == clusters.Conflict || c.State == clusters.Removed) {
 			continue
 		}
 		list = append(list, istioCluster{string(c.ID), c.Secret, c.SyncStatus()})
@@ -46,9 +47,10 @@ type istioSync struct {
 }
 
 type istioResource struct {
-	Sent      string `json:"sent,omitempty"`
-	Acked     string `json:"acked,omitempty"`
-	LastError string `json:"lastError,omitempty"`
+	Sent      string    `json:"sent,omitempty"`
+	Acked     string    `json:"acked,omitempty"`
+	SentTime  time.Time `json:"sentTime,omitzero"`
+	LastError string    `json:"lastError,omitempty"`
 }
 
 func (s *Server) syncz(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +73,7 @@ func newIstioSync(p *xds.Proxy) istioSync {
 		v.ProxyType = kind
 	}
 	for _, t := range p.Types {
-		v.Resources[t.URL] = istioResource{t.Sent, t.Acked, t.Failure}
+		v.Resources[t.URL] = istioResource{t.Sent, t.Acked, t.SentAt, t.Failure}
 		switch t.URL {
 		case xds.ClusterType:
 			v.ClusterSent, v.ClusterAcked = t.Sent, t.Acked

@@ -73,11 +73,13 @@ func golden(t *testing.T, name string, got []byte) {
 func TestShapes(t *testing.T) {
 	s, _ := newServer(t)
 	for path, file := range map[string]string{
-		"/debug/clusterz":                  "clusterz.json",
-		"/debug/registryz":                 "registryz.json",
-		"/debug/endpointShardz":            "endpointShardz.json",
-		"/debug/syncz":                     "syncz.json",
-		"/debug/list":                      "list.json",
+		"/debug/clusterz":                        "clusterz.json",
+		"/debug/registryz":                       "registryz.json",
+		"/debug/endpointShardz":                  "endpointShardz.json",
+		"/debug/syncz":                           "syncz.json",
+		"/debug/list":                            "list.json",
+		"/debug/config_dump?proxyID=cart-1.shop": "config_dump.json",
+		"/debug/config_dump?proxyID=cart-1.shop&include_eds": "config_dump-eds.json",
 		"/api/v1/clusters":                 "api-clusters.json",
 		"/api/v1/services":                 "api-services.json",
 		"/api/v1/endpoints":                "api-endpoints.json",

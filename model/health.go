@@ -37,9 +37,11 @@ type KindHealth struct {
 	LastEvent time.Time
 	// Version is the newest resourceVersion heard; "" if the source has none.
 	Version string
-	// Errors counts failed requests, Dropped the parts of objects (ports,
+	// Errors counts failed requests, Overdue those of them that were given up
+	// because nothing came, Dropped the parts of objects (ports,
 	// addresses) and the whole objects that could not be used.
 	Errors  uint64
+	Overdue uint64
 	Dropped uint64
 }
 

@@ -10,7 +10,7 @@ import (
 type Metrics struct {
 	pushes, changes, grown prometheus.Counter
 	held                   prometheus.Histogram
-	distance               prometheus.Gauge
+	distance, pending      prometheus.Gauge
 	released               prometheus.Histogram
 	lastGrown              uint64
 }
@@ -25,11 +25,19 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		held: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pilot_debounce_time", Buckets: buckets,
 			Help: "Seconds from the first change of a push until it was released."}),
 		distance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tributary_push_hold_seconds", Help: "Distance of pushes under load, by their measured cost."}),
+		pending:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "tributary_push_pending_changes", Help: "Changed services that wait to be released."}),
 		released: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tributary_release_lag_seconds", Buckets: buckets,
 			Help: "Seconds from the arrival of the oldest event of a push until it was released."}),
 	}
-	r.MustRegister(m.pushes, m.changes, m.grown, m.held, m.distance, m.released)
+	r.MustRegister(m.pushes, m.changes, m.grown, m.held, m.distance, m.pending, m.released)
 	return m
+}
+
+// offered counts changes that wait.
+func (m *Metrics) offered(changes int) {
+	if m != nil {
+		m.pending.Add(float64(changes))
+	}
 }
 
 func (m *Metrics) pushed(changes int, held time.Duration, oldest time.Time, distance time.Duration, grown uint64) {
@@ -38,6 +46,7 @@ func (m *Metrics) pushed(changes int, held time.Duration, oldest time.Time, dist
 	}
 	m.pushes.Inc()
 	m.changes.Add(float64(changes))
+	m.pending.Set(0)
 	m.held.Observe(held.Seconds())
 	m.distance.Set(distance.Seconds())
 	m.grown.Add(float64(grown - m.lastGrown))

@@ -29,7 +29,17 @@ type Pusher struct {
 	changes int       // since the goroutine last took them
 	oldest  time.Time // arrival of the oldest event among them
 	wakes   map[chan struct{}]struct{}
+	ages    []age // of the last releases, by revision
 }
+
+// age is when the oldest event behind a release arrived.
+type age struct {
+	revision uint64
+	oldest   time.Time
+}
+
+// maxAges is how many releases are remembered: some seconds of the fastest pace.
+const maxAges = 256
 
 // NewPusher returns a pusher with the given debounce settings; zero values mean
 // the defaults.
@@ -53,6 +63,7 @@ func (p *Pusher) Offer(s *shards.Snapshot, changes int, received time.Time) {
 	p.mu.Lock()
 	p.newest = s
 	p.changes += changes
+	p.metrics.offered(changes)
 	if p.oldest.IsZero() {
 		p.oldest = received
 	}
@@ -65,6 +76,19 @@ func (p *Pusher) Offer(s *shards.Snapshot, changes int, received time.Time) {
 
 // Released returns the snapshot that streams may show; nil before the first.
 func (p *Pusher) Released() *shards.Snapshot { return p.released.Load() }
+
+// Arrived returns when the oldest event arrived of what was released after a
+// revision, as far as releases are remembered; zero if that is not known.
+func (p *Pusher) Arrived(after uint64) (oldest time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.ages) - 1; i >= 0 && p.ages[i].revision > after; i-- {
+		if a := p.ages[i].oldest; oldest.IsZero() || !a.IsZero() && a.Before(oldest) {
+			oldest = a
+		}
+	}
+	return oldest
+}
 
 // Subscribe returns a channel that gets a value when a newer snapshot was
 // released, and what ends the subscription.
@@ -141,6 +165,10 @@ func (p *Pusher) release() {
 	changes += p.changes
 	p.changes = 0
 	p.released.Store(p.newest)
+	if len(p.ages) == maxAges {
+		p.ages = append(p.ages[:0], p.ages[maxAges/2:]...)
+	}
+	p.ages = append(p.ages, age{p.newest.Revision, p.oldest})
 	for ch := range p.wakes {
 		select {
 		case ch <- struct{}{}:

@@ -6,7 +6,9 @@
 // and watch.go are the protocol as a pure state machine (requests and snapshots
 // in, responses out), view.go finds the resources of a snapshot, cds.go, eds.go,
 // lds.go and rds.go render them, cache.go keeps what was rendered, resource.go
-// and codec.go put the shared bytes on the wire.
+// and codec.go put the shared bytes on the wire. Questions of istioctl turn off
+// before the protocol, to debugtypes.go; status.go, holders.go and dump.go tell
+// what clients have.
 //
 // The package never decides when something is pushed (package push does) or what
 // a service is (package aggregate does). A response is made by a goroutine of the

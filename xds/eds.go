@@ -234,5 +234,7 @@ func appendUint32Value(b []byte, field protowire.Number, v uint32) []byte {
 // assignment without endpoints ends the client's waiting and empties the
 // cluster, which a removal would not (L:B1 D, E).
 func emptyAssignment(name string) *Resource {
-	return newResource(EndpointType, strings.Clone(name), appendText(nil, fieldAssignmentCluster, name))
+	r := newResource(EndpointType, strings.Clone(name), appendText(nil, fieldAssignmentCluster, name))
+	r.nobody = true
+	return r
 }

@@ -132,11 +132,11 @@ func TestEnvoy(t *testing.T) {
 		s0 := key("s0.default.svc.cluster.local")
 		r.change(func(w *world) { w.place(s0, "10.9.0.1", "10.9.0.2", "10.9.0.3") })
 		settled("endpoints that change")
-		sent := count(r.metrics.pushes.WithLabelValues("CDS"))
+		sent := count(r.metrics.pushes.WithLabelValues("cds"))
 		r.change(func(w *world) {
 			w.define(s0, model.ClientSideLB, model.Port{Name: portName(80), Number: 80, Protocol: model.GRPC}, model.Port{Name: portName(81), Number: 81, Protocol: model.HTTP})
 		})
-		eventually(t, "the definition is sent", func() bool { return count(r.metrics.pushes.WithLabelValues("CDS")) > sent })
+		eventually(t, "the definition is sent", func() bool { return count(r.metrics.pushes.WithLabelValues("cds")) > sent })
 		eventually(t, "and taken", func() bool {
 			types := r.server.Proxies()[0].Types
 			return !slices.ContainsFunc(types, func(x ProxyType) bool { return !x.Synced() })

@@ -57,6 +57,12 @@ func (s *Server) Holders(url string, names []string) []Holder {
 		rest = append(rest, str)
 	}
 	s.mu.Unlock()
+	kept := map[classAndName]string{}
+	for _, q := range s.Quarantined() {
+		if q.Everybody && q.URL == url {
+			kept[classAndName{q.Class, q.Name}] = q.Reason
+		}
+	}
 	var list []Holder
 	for try := 0; ; try++ {
 		var busy []*stream
@@ -65,7 +71,7 @@ func (s *Server) Holders(url string, names []string) []Holder {
 				busy = append(busy, str)
 				continue
 			}
-			list = str.session.holds(list, url, names, str.start)
+			list = str.session.holds(list, url, names, str.start, kept)
 			str.turn.Unlock()
 		}
 		if rest = busy; len(rest) == 0 || try == holderTries {
@@ -84,8 +90,14 @@ func (s *Server) Holders(url string, names []string) []Holder {
 	return list
 }
 
-// holds appends those of the names that the client subscribes to.
-func (s *session) holds(list []Holder, url string, names []string, connected time.Time) []Holder {
+type classAndName struct {
+	class Class
+	name  string
+}
+
+// holds appends those of the names that the client subscribes to. kept is why
+// resources are kept from all clients of a class.
+func (s *session) holds(list []Holder, url string, names []string, connected time.Time, kept map[classAndName]string) []Holder {
 	w := s.watches[url]
 	if w == nil {
 		return list
@@ -97,11 +109,19 @@ func (s *session) holds(list []Holder, url string, names []string, connected tim
 		h := Holder{Proxy: s.node.ID, Connected: connected, Name: name}
 		_, owed := w.owed[name]
 		_, refused := slices.BinarySearch(w.refused, name)
+		_, leaving := w.leaving[name]
+		condemned, barred := w.condemned[name]
 		switch {
-		case refused:
+		case barred:
+			h.Failure, h.Shown = condemned.reason, w.shown
+		case kept[classAndName{s.node.Class, name}] != "":
+			h.Failure, h.Shown = "other clients refused it: "+kept[classAndName{s.node.Class, name}], w.shown
+		case refused, w.waits(name):
 			h.Failure, h.Shown = cmp.Or(w.failure, "a response with it was refused"), w.shown
 		case w.response != nil && w.response.has(name):
 			h.Open = true
+			h.Shown = w.shown
+		case leaving:
 			h.Shown = w.shown
 		case w.told && !owed:
 			h.Shown = w.cursor

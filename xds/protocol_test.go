@@ -21,7 +21,7 @@ import (
 //	> CDS ...              a request; the words after the type are
 //	                         state of the world: the names
 //	                         delta: +name and -name, have name=same|old for what the client has
-//	                         both: ack, nack, nonce=N
+//	                         both: ack, nack, nack=name,name (quoted), nonce=N
 //	< CDS a:80 -b:80       a response with resources, and with removals
 //	< EDS a:80[10.0.0.1]   endpoints are listed, if any
 //	reconnect              the stream is gone, another one begins
@@ -138,14 +138,19 @@ func (tr *transcript) request(words []string) {
 	have := false
 	for _, w := range words[1:] {
 		switch {
-		case w == "ack", w == "nack":
+		case w == "ack", w == "nack", strings.HasPrefix(w, "nack="):
 			last := tr.last[r.url]
 			if last == nil {
 				tr.t.Fatalf("there is nothing to acknowledge: %q", words)
 			}
 			r.nonce = last.nonce
-			if w == "nack" {
+			if w != "ack" {
 				r.refused, r.failure = true, "no"
+			}
+			if _, list, ok := strings.Cut(w, "="); ok {
+				for n := range strings.SplitSeq(list, ",") {
+					r.failure += " " + longName(n)
+				}
 			}
 		case strings.HasPrefix(w, "nonce="):
 			r.nonce = w[6:]
@@ -272,7 +277,9 @@ var deltaTranscripts = []struct{ name, script string }{
 		< CDS a:80 b:80 b:81 c:80
 		> CDS ack
 		del a; set b 81
-		< CDS b:81 -a:80 -b:80`},
+		< CDS b:81
+		> CDS ack
+		< CDS -a:80 -b:80`},
 	{"explicit names, known and unknown", `
 		set a 80; set b 80
 		> CDS +a:80 +x:80
@@ -299,7 +306,9 @@ var deltaTranscripts = []struct{ name, script string }{
 		> CDS +* +a:80 +x:80
 		< CDS a:80 -x:80
 		> CDS ack -a:80 -x:80
-		< CDS a:80 -x:80
+		< CDS a:80
+		> CDS ack
+		< CDS -x:80
 		> CDS ack
 		del a
 		< CDS -a:80`},
@@ -326,7 +335,9 @@ var deltaTranscripts = []struct{ name, script string }{
 		< CDS a:80
 		set a 81; set b 80
 		> CDS ack +*
-		< CDS a:81 b:80 -a:80`},
+		< CDS a:81 b:80
+		> CDS ack
+		< CDS -a:80`},
 	{"a spontaneous request is no acknowledgement", `
 		set a 80; set b 80
 		> EDS +a:80
@@ -340,31 +351,89 @@ var deltaTranscripts = []struct{ name, script string }{
 		< EDS
 		> EDS ack +a:80
 		< EDS a:80`},
-	{"what was refused is not delivered, and comes with the next change", `
-		set a 80; set b 80; set c 80
-		> CDS
-		< CDS a:80 b:80 c:80
-		> CDS ack
-		set a 80 81; del b
-		< CDS a:80 a:81 -b:80
-		> CDS nack
+	{"one resource refused is not sent again as it is", `
+		set a 80; ep a 10.0.0.1
+		> EDS +a:80
+		< EDS a:80[10.0.0.1]
+		> EDS nack
+		set b 80
+		ep a 10.0.0.2
+		< EDS a:80[10.0.0.2]
+		> EDS nack
 		ep a 10.0.0.1
-		set c 80 82
-		< CDS a:80 c:80 a:81 c:82 -b:80
+		< EDS a:80[10.0.0.1]`},
+	{"a refused response comes again in halves, until the bad one is alone", `
+		set a 80; set b 80; set c 80; set d 80
+		> CDS
+		< CDS a:80 b:80 c:80 d:80
+		> CDS nack
+		< CDS a:80 b:80
 		> CDS ack
-		set d 80
-		< CDS d:80`},
-	{"refused names, explicit", `
+		< CDS c:80 d:80
+		> CDS nack
+		< CDS c:80
+		> CDS nack
+		< CDS d:80
+		> CDS ack
+		set e 80
+		< CDS e:80
+		> CDS ack
+		set c 80 81
+		< CDS c:81
+		> CDS ack
+		del c
+		< CDS -c:80 -c:81`},
+	{"what a refusal quotes is tried apart from the rest, and not believed", `
+		set a 80; set b 80; set c 80; set d 80
+		> CDS
+		< CDS a:80 b:80 c:80 d:80
+		> CDS nack=b:80
+		< CDS a:80 c:80 d:80
+		> CDS nack=a:80,d:80
+		< CDS c:80
+		> CDS ack
+		< CDS a:80 d:80
+		> CDS nack=a:80,d:80
+		< CDS a:80
+		> CDS ack
+		< CDS d:80
+		> CDS nack
+		< CDS b:80
+		> CDS ack
+		ep a 10.0.0.1`},
+	{"parts that are tried have what is new meanwhile", `
 		set a 80; set b 80; ep a 10.0.0.1; ep b 10.0.0.2
 		> EDS +a:80 +b:80
 		< EDS a:80[10.0.0.1] b:80[10.0.0.2]
 		> EDS nack
-		ep a 10.0.0.9
-		< EDS a:80[10.0.0.9] b:80[10.0.0.2]
+		< EDS a:80[10.0.0.1]
+		ep b 10.0.0.9; ep a 10.0.0.8
+		> EDS ack
+		< EDS b:80[10.0.0.9]
+		> EDS ack
+		< EDS a:80[10.0.0.8]`},
+	{"parts that are gone or given up are left out", `
+		set a 80; set b 80; set c 80; ep a 10.0.0.1
+		> EDS +a:80 +b:80 +c:80
+		< EDS a:80[10.0.0.1] b:80 c:80
 		> EDS nack
-		> EDS nonce=1
-		del b
-		< EDS a:80[10.0.0.9] b:80`},
+		< EDS a:80[10.0.0.1]
+		> EDS -b:80 -c:80
+		> EDS ack`},
+	{"endpoints follow the clusters that come again", `
+		set a 80; set b 80
+		> CDS +a:80 +b:80
+		< CDS a:80 b:80
+		> EDS +a:80 +b:80
+		< EDS a:80 b:80
+		> EDS ack
+		> CDS nack
+		< CDS a:80
+		< EDS a:80
+		> EDS ack
+		> CDS ack
+		< CDS b:80
+		< EDS b:80`},
 	{"a refused removal of a name", `
 		set a 80; set b 80
 		> CDS +a:80 +b:80
@@ -375,12 +444,76 @@ var deltaTranscripts = []struct{ name, script string }{
 		> CDS nack
 		set b 81
 		< CDS -a:80 -b:80`},
+	{"everything is refused, for ever", `
+		set a 80; set b 80; set c 80
+		> CDS
+		< CDS a:80 b:80 c:80
+		> CDS nack
+		< CDS a:80
+		> CDS nack
+		< CDS b:80 c:80
+		> CDS nack
+		< CDS b:80
+		> CDS nack
+		< CDS c:80
+		> CDS nack
+		> CDS nonce=1
+		set d 80
+		< CDS d:80
+		> CDS nack
+		set d 80
+		del a; del b; del c; del d
+		< CDS -a:80 -b:80 -c:80 -d:80`},
+	{"make before break: what is gone goes last, and in the other order", `
+		set a 80; ep a 10.0.0.1; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> EDS +a:80 +b:80
+		< EDS a:80[10.0.0.1] b:80
+		> RDS +http_proxy
+		< RDS http_proxy
+		> CDS ack
+		> EDS ack
+		> RDS ack
+		del a; set c 80
+		< CDS c:80
+		< RDS http_proxy
+		< EDS a:80
+		> CDS ack
+		< CDS -a:80`},
+	{"a cluster stays until the routes without it are sent", `
+		set a 80; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> CDS ack
+		> RDS +http_proxy
+		< RDS http_proxy
+		del a
+		> RDS ack
+		< RDS http_proxy
+		< CDS -a:80`},
+	{"what is gone is back before it was told", `
+		set a 80; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> CDS ack
+		> RDS +http_proxy
+		< RDS http_proxy
+		del a
+		set a 80
+		< CDS a:80
+		> RDS ack
+		> CDS ack`},
 	{"reconnect: equal, different, vanished and new", `
 		set a 80; set b 80; set d 80
 		> CDS have a:80=same b:80=old c:80=old
-		< CDS b:80 d:80 -c:80
+		< CDS b:80 d:80
+		> CDS ack
+		< CDS -c:80
 		> EDS +a:80 +b:80 +c:80 +d:80 have a:80=same b:80=old c:80=old
-		< EDS b:80 c:80 d:80`},
+		< EDS b:80 d:80
+		> EDS ack
+		< EDS c:80`},
 	{"reconnect: nothing changed, nothing is sent", `
 		set a 80; ep a 10.0.0.1
 		> CDS +* have a:80=same
@@ -464,8 +597,8 @@ var deltaTranscripts = []struct{ name, script string }{
 		> EDS ack
 		> CDS ack
 		del a
-		< CDS -a:80
 		< EDS a:80
+		< CDS -a:80
 		> CDS ack
 		> EDS ack -a:80
 		set a 80; ep a 10.0.0.2
@@ -475,21 +608,27 @@ var deltaTranscripts = []struct{ name, script string }{
 		del a
 		set a 81
 		> CDS ack
-		< CDS a:81 -a:80`},
+		< CDS a:81
+		> CDS ack
+		< CDS -a:80`},
 	{"ports go, by number and by protocol", `
 		set a 80 81 82
 		> CDS
 		< CDS a:80 a:81 a:82
 		> CDS ack
 		set a 80 82 udp
-		< CDS a:80 -a:81 -a:82`},
+		< CDS a:80
+		> CDS ack
+		< CDS -a:81 -a:82`},
 	{"a port that went is told once", `
 		set a 80 81
 		> CDS
 		< CDS a:80 a:81
 		> CDS ack
 		set a 80
-		< CDS a:80 -a:81
+		< CDS a:80
+		> CDS ack
+		< CDS -a:81
 		> CDS ack
 		set a 80 82
 		< CDS a:80 a:82`},
@@ -623,18 +762,22 @@ var sotwTranscripts = []struct{ name, script string }{
 		< EDS a:80[10.0.0.9]
 		> EDS ack
 		ep a 10.0.0.8`},
-	{"what was refused is not delivered, and comes with the next change", `
+	{"a refused response comes again in halves, until the bad one is alone", `
 		set a 80; set b 80; ep a 10.0.0.1; ep b 10.0.0.2
 		> EDS a:80 b:80
 		< EDS a:80[10.0.0.1] b:80[10.0.0.2]
 		> EDS a:80 b:80 nack
+		< EDS a:80[10.0.0.1]
+		> EDS a:80 b:80 nack
+		< EDS b:80[10.0.0.2]
+		> EDS a:80 b:80 ack
 		set c 80
-		ep a 10.0.0.9
-		< EDS a:80[10.0.0.9] b:80[10.0.0.2]
+		ep b 10.0.0.3
+		< EDS b:80[10.0.0.3]
 		> EDS a:80 b:80 ack
 		ep a 10.0.0.8
 		< EDS a:80[10.0.0.8]`},
-	{"refused clusters are not sent in a loop", `
+	{"a cluster refused alone is left out, or stays as it was", `
 		set a 80
 		> CDS
 		< CDS a:80
@@ -642,7 +785,61 @@ var sotwTranscripts = []struct{ name, script string }{
 		> CDS nonce=1
 		ep a 10.0.0.1
 		set b 80
-		< CDS a:80 b:80`},
+		< CDS b:80
+		> CDS ack
+		set a 80 81
+		< CDS a:81 b:80
+		> CDS ack
+		set b 80 udp; set c 80
+		< CDS b:80 c:80 a:81
+		> CDS ack
+		< CDS a:81 c:80`},
+	{"of all clusters only those are suspected that were not accepted", `
+		set a 80; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> CDS ack
+		set c 80; set d 80
+		< CDS a:80 b:80 c:80 d:80
+		> CDS nack
+		< CDS a:80 b:80 c:80
+		> CDS nack
+		< CDS a:80 b:80 d:80
+		> CDS ack
+		set e 80
+		< CDS a:80 b:80 d:80 e:80
+		> CDS ack
+		del c
+		del a
+		< CDS b:80 d:80 e:80`},
+	{"make before break: what is gone goes last", `
+		set a 80; ep a 10.0.0.1; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> EDS a:80 b:80
+		< EDS a:80[10.0.0.1] b:80
+		> RDS http_proxy
+		< RDS http_proxy
+		> CDS ack
+		> EDS a:80 b:80 ack
+		> RDS http_proxy ack
+		del a; set c 80
+		< CDS a:80 b:80 c:80
+		< RDS http_proxy
+		< EDS a:80
+		> CDS ack
+		< CDS b:80 c:80`},
+	{"a cluster stays until the routes without it are sent", `
+		set a 80; set b 80
+		> CDS
+		< CDS a:80 b:80
+		> CDS ack
+		> RDS http_proxy
+		< RDS http_proxy
+		del a
+		> RDS http_proxy ack
+		< RDS http_proxy
+		< CDS b:80`},
 	{"endpoints follow the clusters that changed", `
 		set a 80; ep a 10.0.0.1; set b 80; ep b 10.0.0.2
 		> CDS
@@ -682,9 +879,7 @@ var sotwTranscripts = []struct{ name, script string }{
 		> EDS a:80 b:80 ack
 		> CDS ack
 		< CDS b:80
-		< EDS a:80
 		del b
-		> EDS a:80 b:80 ack
 		< EDS b:80
 		> CDS ack
 		< CDS`},

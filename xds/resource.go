@@ -14,9 +14,10 @@ type Resource struct {
 	Name string
 	// Hash is the version: a hash of the encoded bytes, so it is equal on every
 	// replica of one release, and a release that renders differently differs.
-	// It is never 0 or absent.
+	// It is never 0, absent or unsure.
 	Hash uint64
 
+	nobody  bool // the assignment of a name that no service has
 	version string
 	delta   []byte // field "resources" of a DeltaDiscoveryResponse
 	any     []byte // the Any inside delta
@@ -50,7 +51,7 @@ func newResource(url, name string, body []byte) *Resource {
 	h := xxhash.New()
 	h.WriteString(url)
 	h.Write(body)
-	r := &Resource{Name: name, Hash: max(absent+1, h.Sum64())}
+	r := &Resource{Name: name, Hash: max(unsure+1, h.Sum64())}
 	version := formatVersion(r.Hash)
 	r.version = version
 
@@ -94,7 +95,7 @@ func formatVersion(hash uint64) string { return strconv.FormatUint(hash, 16) }
 // ours.
 func parseVersion(version string) uint64 {
 	hash, err := strconv.ParseUint(version, 16, 64)
-	if err != nil || hash == absent {
+	if err != nil || hash <= unsure {
 		return 0
 	}
 	return hash

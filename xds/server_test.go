@@ -71,6 +71,7 @@ type rigOptions struct {
 	limits func(*Limits)
 	settle time.Duration
 	closed bool // answers are held until Open
+	debug  Debug
 	before func(*world)
 }
 
@@ -82,7 +83,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	r := &rig{t: t, world: newWorld(1000), pusher: push.NewPusher(o.settle, max(o.settle, push.DefaultMax), nil), log: &logs{}}
 	r.metrics = NewMetrics(prometheus.NewRegistry())
 	r.server = NewServer(Options{
-		Source: r.pusher, Limits: limits, Identity: "test", Metrics: r.metrics,
+		Source: r.pusher, Limits: limits, Identity: "test", Debug: o.debug, Metrics: r.metrics,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -374,7 +375,7 @@ func TestAnswersAreHeldUntilOpen(t *testing.T) {
 		eventually(t, "the release", func() bool { return r.pusher.Released() != nil })
 		r.change(func(w *world) { w.place(key("a"), "10.0.0.1") })
 		eventually(t, "the release", func() bool { return r.pusher.Released().Revision == 2 })
-		if n := count(r.metrics.pushes.WithLabelValues("CDS")); n != 0 {
+		if n := count(r.metrics.pushes.WithLabelValues("cds")); n != 0 {
 			t.Fatalf("%v answers before Open", n)
 		}
 		r.server.Open()
@@ -733,6 +734,176 @@ func TestHostileClients(t *testing.T) {
 			},
 		},
 		{
+			name:   "begins too many streams",
+			limits: func(l *Limits) { l.StreamRate, l.StreamBurst = 1, 2 }, // the friend takes one
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				var list []discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+				for range 3 { // one at once, one after a second, and one never
+					st := deltaStream(t, r, ctx)
+					if err := st.Send(first(ListenerType)); err != nil {
+						t.Fatal(err)
+					}
+					list = append(list, st)
+				}
+				eventually(t, "one is refused", func() bool { return count(r.metrics.hurried) == 1 })
+				var refused error
+				for _, st := range list {
+					if _, err := st.Recv(); err != nil && refused != nil {
+						t.Errorf("a second one is refused: %v", err)
+					} else if err != nil {
+						refused = err
+					}
+				}
+				return refused
+			},
+			code: codes.ResourceExhausted, says: "settings xds.streamRate and xds.streamBurst", counter: func(m *Metrics) prometheus.Metric { return m.hurried },
+		},
+		{
+			name: "asks for names without end",
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				var sender sync.WaitGroup
+				defer sender.Wait()
+				sender.Go(func() {
+					for i := range 500 { // ten million, of which some are read
+						names := make([]string, 20_000)
+						for j := range names {
+							names[j] = fmt.Sprint(i, "-", j)
+						}
+						if st.Send(first(EndpointType, names...)) != nil {
+							break
+						}
+					}
+				})
+				return until(st)
+			},
+			code: codes.ResourceExhausted, says: "setting xds.maxNames", counter: func(m *Metrics) prometheus.Metric { return m.invalid },
+		},
+		{
+			name: "becomes another node",
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				for _, id := range []string{"", "", "sidecar~10.0.0.1~other.secret~x"} {
+					q := first(ListenerType, "x")
+					if id != "" {
+						q.Node = &corev3.Node{Id: id}
+					}
+					if err := st.Send(q); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return until(st)
+			},
+			code: codes.InvalidArgument, says: "the node of a stream cannot change", counter: func(m *Metrics) prometheus.Metric { return m.invalid },
+		},
+		{
+			name: "claims the id of another", // who is that cannot be told without identities: both are served
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				if err := st.Send(first(ClusterType)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := st.Recv(); err != nil {
+					t.Fatal(err)
+				}
+				if list := r.server.Proxies(); len(list) != 2 || list[0].ID != list[1].ID || list[0].Peer == list[1].Peer {
+					t.Errorf("clients: %v", list)
+				}
+				return nil
+			},
+		},
+		{
+			name:   "acknowledges what it was not sent, for ever",
+			limits: func(l *Limits) { l.AckTimeout = 300 * time.Millisecond },
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				if err := st.Send(first(ClusterType)); err != nil {
+					t.Fatal(err)
+				}
+				for range 1000 {
+					if st.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: "no such"}) != nil {
+						break
+					}
+				}
+				eventually(t, "it is counted", func() bool { return count(r.metrics.types[0].expired) == 1000 })
+				return until(st)
+			},
+			code: codes.DeadlineExceeded, says: "setting xds.ackTimeout", counter: func(m *Metrics) prometheus.Metric { return m.ackTimeouts },
+		},
+		{
+			name: "gives up what it never asked for",
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				q := first(EndpointType, longName("a:80"))
+				q.ResourceNamesUnsubscribe = []string{"x", "y", "*", longName("big:80")}
+				if err := st.Send(q); err != nil {
+					t.Fatal(err)
+				}
+				m, err := st.Recv()
+				if err == nil && (len(m.Resources) != 1 || len(m.RemovedResources) != 0) {
+					t.Errorf("got %d resources, removed %v", len(m.Resources), m.RemovedResources)
+				}
+				return err
+			},
+		},
+		{
+			name: "refuses with a flood of words",
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				st := deltaStream(t, r, ctx)
+				if err := st.Send(first(RouteType, proxyName)); err != nil {
+					t.Fatal(err)
+				}
+				m, err := st.Recv()
+				if err != nil {
+					t.Fatal(err)
+				}
+				words := "\x1b[31m\nlevel=INFO msg=\"all is well\"\x00\u202e" + strings.Repeat("bad ", 1<<20)
+				if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: RouteType, ResponseNonce: m.Nonce, ErrorDetail: &status.Status{Code: 3, Message: words}}); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the refusal", func() bool { return count(r.metrics.types[3].rejects) == 1 })
+				reason := ""
+				eventually(t, "the status", func() bool {
+					for _, p := range r.server.Proxies() {
+						for _, x := range p.Types {
+							reason += x.Failure
+						}
+					}
+					return reason != ""
+				})
+				if len(reason) > maxReason || strings.ContainsAny(reason, "\x1b\n\x00\u202e") || !strings.Contains(reason, "all is well") {
+					t.Errorf("kept: %q", reason)
+				}
+				if got := r.log.String(); len(got) > 4*maxReason || strings.Count(got, "\n") != 2 {
+					t.Errorf("%d bytes were logged, %d lines", len(got), strings.Count(got, "\n"))
+				}
+				return nil
+			},
+		},
+		{
+			name:   "opens streams and stops reading",
+			limits: func(l *Limits) { l.Streams, l.SendTimeout = 60, 300*time.Millisecond },
+			attack: func(t *testing.T, r *rig, ctx context.Context) error {
+				// With windows that do not grow.
+				client := discoveryv3.NewAggregatedDiscoveryServiceClient(r.dial(grpc.WithInitialWindowSize(1<<16), grpc.WithInitialConnWindowSize(1<<16)))
+				for range 99 {
+					st, err := client.DeltaAggregatedResources(ctx)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, q := range []*discoveryv3.DeltaDiscoveryRequest{first(EndpointType, longName("big:80")), first(ClusterType), first(ListenerType)} {
+						if st.Send(q) != nil {
+							break
+						}
+					}
+				}
+				// Some are refused, and of the others those end that cannot be sent to.
+				eventually(t, "streams are refused", func() bool { return count(r.metrics.turnedAway) > 0 })
+				eventually(t, "streams are ended", func() bool { return count(r.metrics.writeTimeouts) > 0 })
+				return nil
+			},
+		},
+		{
 			name: "refuses everything",
 			attack: func(t *testing.T, r *rig, ctx context.Context) error {
 				st := deltaStream(t, r, ctx)
@@ -747,7 +918,7 @@ func TestHostileClients(t *testing.T) {
 					if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: m.Nonce, ErrorDetail: &status.Status{Code: 3, Message: "no good"}}); err != nil {
 						t.Fatal(err)
 					}
-					eventually(t, "the refusal", func() bool { return count(r.metrics.rejects.WithLabelValues("CDS")) == float64(i+1) })
+					eventually(t, "the refusal", func() bool { return count(r.metrics.rejects.WithLabelValues("cds")) == float64(i+1) })
 					r.change(func(w *world) { w.defineHTTP(key(fmt.Sprint("new", i)), 80) })
 				}
 				if got := r.log.String(); strings.Count(got, "no good") != 3 || !strings.Contains(got, testNode.Id) {

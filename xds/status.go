@@ -32,7 +32,11 @@ type ProxyType struct {
 	Version string
 	Shown   uint64 // revision of the snapshot that the last acknowledged response showed; 0 if there was none
 	Failure string // why the client refused the last response
-	Changed time.Time
+	// Quarantined is how many resources the client refused alone and is not sent
+	// again as they are.
+	Quarantined int
+	SentAt      time.Time
+	Changed     time.Time
 }
 
 // Synced reports whether the client acknowledged all that it was sent.
@@ -57,16 +61,24 @@ func (str *stream) note(url string) {
 	if w == nil {
 		return
 	}
-	i := slices.IndexFunc(p.Types, func(t ProxyType) bool { return t.URL == url })
-	if i < 0 {
+	i := 0
+	for i < len(p.Types) && p.Types[i].URL != url {
+		i++
+	}
+	if i == len(p.Types) {
 		p.Types = append(p.Types, ProxyType{URL: url})
 		slices.SortFunc(p.Types, func(a, b ProxyType) int {
 			return cmp.Or(cmp.Compare(rank(a.URL), rank(b.URL)), strings.Compare(a.URL, b.URL))
 		})
 		i = slices.IndexFunc(p.Types, func(t ProxyType) bool { return t.URL == url })
 	}
+	now, sentAt := time.Now(), p.Types[i].SentAt
+	if w.sent != p.Types[i].Sent {
+		sentAt = now
+	}
 	p.Types[i] = ProxyType{
-		URL: url, Names: len(w.names), All: w.wildcard, Sent: w.sent, Acked: w.acked, Version: w.version, Shown: w.shown, Failure: w.failure, Changed: time.Now(),
+		URL: url, Names: len(w.names), All: w.wildcard, Sent: w.sent, Acked: w.acked, Version: w.version, Shown: w.shown, Failure: w.failure,
+		Quarantined: len(w.condemned), SentAt: sentAt, Changed: now,
 	}
 }
 
@@ -100,4 +112,33 @@ func (s *Server) Proxies() []Proxy {
 		return cmp.Or(strings.Compare(a.ID, b.ID), a.Connected.Compare(b.Connected))
 	})
 	return list
+}
+
+// versions returns of each client the version of Istio that it says it is of.
+func (s *Server) versions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]string, 0, len(s.streams))
+	for str := range s.streams {
+		str.mu.Lock()
+		if str.status.ID != "" {
+			list = append(list, str.status.IstioVersion)
+		}
+		str.mu.Unlock()
+	}
+	return list
+}
+
+// refusing returns how many clients refused the last response of a type.
+func (s *Server) refusing(url string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for str := range s.streams {
+		str.mu.Lock()
+		if slices.ContainsFunc(str.status.Types, func(t ProxyType) bool { return t.URL == url && t.Failure != "" }) {
+			n++
+		}
+		str.mu.Unlock()
+	}
+	return n
 }

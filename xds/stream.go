@@ -25,8 +25,11 @@ type stream struct {
 	// turn is held by whoever uses the session: the goroutine that receives, for a
 	// request and its answers, and the one that waits for snapshots. It is held
 	// while sending too, so a client that does not read is not read from.
-	turn    sync.Mutex
-	session *session // guarded by turn
+	turn       sync.Mutex
+	session    *session // guarded by turn
+	complaints int      // refusals that were logged; guarded by turn
+	// debugged is the last answer of each debug type; guarded by turn, nil if none.
+	debugged map[string]debugAnswer
 
 	// Written with turn held, read by the watchdog: when what the stream waits for
 	// began, in Unix nanoseconds; 0 if it waits for nothing.
@@ -92,6 +95,12 @@ func (str *stream) receive(delta bool) error {
 		if err := str.grpc.RecvMsg(m); err != nil {
 			return str.received(err)
 		}
+		switch m := m.(type) {
+		case *deltaMessage:
+			str.server.metrics.received(len(*m))
+		case *sotwMessage:
+			str.server.metrics.received(len(*m))
+		}
 		if err := str.answer(decode); err != nil {
 			return err
 		}
@@ -105,6 +114,9 @@ func (str *stream) answer(decode func() (request, error)) error {
 	r, err := decode()
 	if err != nil {
 		return str.received(status.Error(codes.Internal, err.Error()))
+	}
+	if isDebug(r.url) {
+		return str.debug(r)
 	}
 	if err := str.take(r); err != nil {
 		return err
@@ -155,6 +167,9 @@ func (str *stream) take(r request) error {
 	if v.response != nil {
 		str.settled(v)
 	}
+	if v.stale {
+		str.server.metrics.of(r.url).expired.Inc()
+	}
 	if err != nil {
 		str.server.metrics.invalid.Inc()
 	}
@@ -171,18 +186,37 @@ func (str *stream) sendDue() error {
 		return nil
 	}
 	v := &view{renderer: &str.server.renderer, snapshot: snapshot, node: str.session.node}
+	var oldest time.Time // event behind what was sent
 	for {
+		start := time.Now()
 		r, err := str.session.next(v)
-		if r == nil || err != nil {
+		if err != nil {
+			if status.Code(err) == codes.ResourceExhausted {
+				str.server.metrics.tooLarge.Inc()
+			}
 			return err
 		}
-		if err := str.send(r); err != nil {
+		if r == nil {
+			break
+		}
+		if r.since > 0 && r.since < snapshot.Revision && !r.trial {
+			r.arrived = str.server.source.Arrived(r.since)
+		}
+		if err := str.send(r, start); err != nil {
 			return err
+		}
+		if !r.arrived.IsZero() && (oldest.IsZero() || r.arrived.Before(oldest)) {
+			oldest = r.arrived
 		}
 	}
+	if !oldest.IsZero() {
+		str.server.metrics.convergence.Observe(time.Since(oldest).Seconds())
+	}
+	return nil
 }
 
-func (str *stream) send(r *response) error {
+// send sends r, the making of which began at start.
+func (str *stream) send(r *response, start time.Time) error {
 	f := encodeFrame(r, str.session.delta, str.server.identity)
 	now := time.Now()
 	str.sending.Store(now.UnixNano())
@@ -192,7 +226,12 @@ func (str *stream) send(r *response) error {
 		return err
 	}
 	str.unsettled.CompareAndSwap(0, now.UnixNano())
-	str.server.metrics.sent(r, f.size(), time.Since(now))
+	sent := time.Now()
+	str.server.metrics.sent(r, f.size(), sent.Sub(now))
+	str.server.metrics.of(r.url).pushTime.Observe(sent.Sub(start).Seconds())
+	if r.parted {
+		str.server.metrics.cut.Inc()
+	}
 	str.note(r.url)
 	return nil
 }
@@ -203,18 +242,40 @@ func (str *stream) settled(v verdict) {
 	for _, w := range str.session.order {
 		waiting = waiting || w.response != nil
 	}
+	now := time.Now()
 	if waiting {
 		// Another type is still open; its clock starts now, which is generous.
-		str.unsettled.Store(time.Now().UnixNano())
+		str.unsettled.Store(now.UnixNano())
 	} else {
 		str.unsettled.Store(0)
 	}
+	m := str.server.metrics
 	if v.failure == "" {
+		if !v.response.arrived.IsZero() {
+			m.acknowledged.Observe(now.Sub(v.response.arrived).Seconds())
+		}
 		return
 	}
-	str.server.metrics.refused(v.response.url)
-	str.server.log.Error("a proxy refused a response", "proxy", str.session.node.ID, "type", ShortType(v.response.url),
-		"resources", len(v.response.resources), "reason", v.failure)
+	m.refused(v.response.url)
+	if !v.response.trial && str.complain() {
+		str.server.log.Error("a proxy refused a response", "proxy", str.session.node.ID, "type", ShortType(v.response.url),
+			"resources", len(v.response.resources), "reason", v.failure)
+	}
+	if v.condemned != nil {
+		str.server.convict(str, v.response.url, v.condemned, v.failure)
+	}
+}
+
+// maxComplaints bounds what is logged of one stream's refusals.
+const maxComplaints = 20
+
+// complain reports whether one more refusal may be logged. The turn is held.
+func (str *stream) complain() bool {
+	str.complaints++
+	if str.complaints == maxComplaints+1 {
+		str.server.log.Error("a proxy goes on refusing; it is only counted from here on", "proxy", str.session.node.ID)
+	}
+	return str.complaints <= maxComplaints
 }
 
 // overdue returns why the stream must end at time now; nil if it need not.

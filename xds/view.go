@@ -12,9 +12,12 @@ import (
 
 // renderer renders resources of any snapshot through one cache.
 type renderer struct {
-	cache    *cache
-	encoders sync.Pool // *encoder
-	failed   func(url, name string, err error)
+	cache      *cache
+	quarantine *quarantine // nil: nothing is
+
+	responseBytes int       // largest response; 0: any
+	encoders      sync.Pool // *encoder
+	failed        func(url, name string, err error)
 
 	// The last answers of view.changed: most streams ask with the same cursor.
 	changedClusters, changedEndpoints [classes]atomic.Pointer[changes]

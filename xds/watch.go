@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +18,7 @@ import (
 // which the client was told, which is eight bytes instead of a map.
 type watch struct {
 	url      string
+	isDelta  bool
 	wildcard bool
 	legacy   bool                // wildcard by asking for no names
 	names    map[string]uint64   // explicit subscriptions: hash last given
@@ -27,8 +29,15 @@ type watch struct {
 	full     bool                // everything is still to be compared
 	known    map[string]uint64   // before full was done: what the client says it has
 	answer   bool                // the next response is due even if it is empty
-	refused  []string            // of responses that were refused: sent with the next change
+	refused  []string            // removals that were refused: sent with the next change
+	leaving  map[string]struct{} // gone, and not told yet: removals go last
 	due      []string            // scratch of take
+
+	// What was refused (refusal.go).
+	groups    [][]string              // of refused responses: each is tried apart from the others
+	condemned map[string]condemnation // refused alone: not sent again as they are
+	good      []*Resource             // accepted last, where a response is all there is
+	accepted  string                  // version of good; "" if nothing was accepted
 
 	response *response // sent and neither acknowledged nor refused
 	acked    string    // nonce of the last acknowledged response
@@ -38,9 +47,12 @@ type watch struct {
 	failure  string    // message of the last refusal; "" after an acknowledgement
 }
 
-// absent stands for the hash of a resource that is not there, where the client
-// was told so.
-const absent = 1
+// These stand for the hash of a resource: it is not there and the client was told
+// so, and the client may have any version or none. No resource has them.
+const (
+	absent = 1
+	unsure = 2
+)
 
 // response is one message for a stream, before it is encoded.
 type response struct {
@@ -48,12 +60,17 @@ type response struct {
 	nonce     string
 	version   string
 	resources []*Resource
-	removed   []string // delta only
-	touched   []string // CDS only: the clusters that are new or changed to the client
+	removed   []string  // delta only
+	touched   []string  // CDS only: the clusters that are new or changed to the client
+	whole     bool      // what it leaves out is gone
+	trial     bool      // a part of what was refused, sent apart
+	parted    bool      // the rest comes later, since together it is too large
+	arrived   time.Time // of the oldest event that it tells of; zero if that is not known
+	since     uint64    // revision that the client was told before; 0 if none
 }
 
-func newWatch(url string) *watch {
-	return &watch{url: url, names: map[string]uint64{}}
+func newWatch(url string, delta bool) *watch {
+	return &watch{url: url, isDelta: delta, names: map[string]uint64{}}
 }
 
 // owe makes a name due, whether the client has it or not.
@@ -154,31 +171,10 @@ func (w *watch) replaceNames(names []string) (added bool) {
 	return added
 }
 
-// settle takes in the client's verdict on the last response.
-func (w *watch) settle(failure string) {
-	r := w.response
-	w.response = nil
-	if failure == "" {
-		w.acked, w.failure = r.nonce, ""
-		w.shown = w.cursor // which stands still while a response is open
-		return
-	}
-	// Nothing of a refused response counts as delivered.
-	w.failure = failure
-	for _, n := range append(resourceNames(r.resources), r.removed...) {
-		if _, ok := w.names[n]; ok {
-			w.names[n] = 0
-		}
-		w.refused = append(w.refused, n)
-	}
-	slices.Sort(w.refused)
-	w.refused = slices.Compact(w.refused)
-}
-
 // idle reports whether nothing can be due, as after most acknowledgements: it
 // saves looking.
 func (w *watch) idle(v *view) bool {
-	return w.told && w.cursor == v.snapshot.Revision && len(w.owed) == 0 && !w.full && !w.answer
+	return w.told && w.cursor == v.snapshot.Revision && len(w.owed) == 0 && !w.full && !w.answer && len(w.groups) == 0
 }
 
 // delta returns the next response of the delta variant; nil if nothing is due.
@@ -186,12 +182,15 @@ func (w *watch) delta(v *view) (*response, error) {
 	if w.idle(v) {
 		return nil, nil
 	}
-	r := &response{url: w.url}
 	if w.forgotten(v) && w.wildcard {
 		// What was removed is no longer known. The client knows what it has and
 		// says so when it comes back.
 		return nil, status.Errorf(codes.Unavailable, "the client is behind by more removed %s resources than are remembered; it must reconnect", ShortType(w.url))
 	}
+	if r := w.trial(v); r != nil {
+		return r, nil
+	}
+	r := &response{url: w.url}
 	for _, n := range w.take(v) {
 		if _, explicit := w.names[n]; w.full && !explicit {
 			w.doubt(n)
@@ -261,28 +260,81 @@ func (w *watch) take(v *view) []string {
 }
 
 // put adds the resource of that name, or its absence, to r unless the client
-// has been given just that.
-func (w *watch) put(r *response, v *view, name string) {
+// has been given just that. What the client has and is gone is not told here: it
+// is left to leave.
+func (w *watch) put(r *response, v *view, name string) { w.putOrDepart(r, v, name, true) }
+
+func (w *watch) putOrDepart(r *response, v *view, name string, later bool) {
 	last, explicit := w.names[name]
 	if !explicit && !w.wildcard {
 		return
 	}
 	res := v.get(w.url, name)
+	hash := uint64(absent)
+	if res != nil {
+		if w.barred(v, res) {
+			return
+		}
+		hash = res.Hash
+	}
+	had := !explicit || last != 0 && last != absent
 	switch {
-	case res == nil && (!explicit || last != absent):
-		r.removed = append(r.removed, name)
-	case res != nil && (!explicit || last != res.Hash):
-		r.resources = append(r.resources, res)
-	default:
+	case explicit && last == hash:
 		return
+	case later && had && (res == nil && w.isDelta || res != nil && res.nobody):
+		w.depart(name)
+		return
+	case res == nil:
+		r.removed = append(r.removed, name)
+	default:
+		r.resources = append(r.resources, res)
 	}
 	if explicit {
-		hash := uint64(absent)
-		if res != nil {
-			hash = res.Hash
-		}
 		w.names[name] = hash
 	}
+}
+
+// depart has leave tell that a name is gone.
+func (w *watch) depart(name string) {
+	if w.leaving == nil {
+		w.leaving = map[string]struct{}{}
+	}
+	w.leaving[name] = struct{}{}
+}
+
+// leave returns the response that tells what is gone; nil if nothing is. It comes
+// after all that is new, of this type and of those that may refer to it.
+func (w *watch) leave(v *view) *response {
+	names := slices.Sorted(maps.Keys(w.leaving))
+	w.leaving = nil
+	r := &response{url: w.url}
+	if w.wholly() {
+		w.whole(r, v)
+		if sumVersion(r.resources) == w.accepted {
+			return nil
+		}
+		w.answer = true
+		return w.finish(r, v)
+	}
+	for _, n := range names {
+		last, explicit := w.names[n]
+		if !explicit && !w.wildcard {
+			continue
+		}
+		hash := uint64(absent)
+		switch res := v.get(w.url, n); {
+		case res == nil && (!explicit || last != absent):
+			r.removed = append(r.removed, n)
+		case res != nil && res.nobody && (!explicit || last != res.Hash) && !w.barred(v, res):
+			r.resources, hash = append(r.resources, res), res.Hash
+		default:
+			continue // it is back, or was told meanwhile
+		}
+		if explicit {
+			w.names[n] = hash
+		}
+	}
+	return w.finish(r, v)
 }
 
 // compareAll adds everything that the client does not have, and the removal of
@@ -294,7 +346,7 @@ func (w *watch) compareAll(r *response, v *view) {
 		}
 		hash, has := w.known[res.Name]
 		delete(w.known, res.Name)
-		if !has || hash != res.Hash {
+		if (!has || hash != res.Hash) && !w.barred(v, res) {
 			r.resources = append(r.resources, res)
 		}
 	}
@@ -307,58 +359,142 @@ func (w *watch) compareAll(r *response, v *view) {
 	}
 }
 
+// wholly reports whether each response has all there is, so that what it leaves
+// out is gone.
+func (w *watch) wholly() bool { return !w.isDelta && (wholeState(w.url) || w.wildcard) }
+
 // sotw returns the next response of the state-of-the-world variant; nil if
 // nothing is due.
 func (w *watch) sotw(v *view) *response {
 	if w.idle(v) {
 		return nil
 	}
+	if w.wholly() {
+		return w.wholeDue(v)
+	}
+	if r := w.trial(v); r != nil {
+		return r
+	}
 	r := &response{url: w.url}
-	due, all := w.take(v), w.full
-	if !wholeState(w.url) && !w.wildcard {
-		for _, n := range due {
-			w.put(r, v, n)
-		}
-		// An absent resource is told by silence in this variant.
-		w.answer = w.answer || len(r.removed) > 0
-		r.removed = nil
-		return w.finish(r, v)
+	for _, n := range w.take(v) {
+		w.put(r, v, n)
 	}
-	if len(due) == 0 && !all && !w.answer {
-		return w.finish(r, v)
-	}
-	w.whole(r, v)
-	if !all && !w.answer && w.failure == "" && sumVersion(r.resources) == w.version {
-		r.resources = nil // what changed is nothing that the client sees
-		return w.finish(r, v)
-	}
-	w.answer = true
-	if w.url == ClusterType {
-		if r.touched = slices.Clone(due); all {
-			r.touched = resourceNames(r.resources)
-		}
-	}
+	// An absent resource is told by silence in this variant.
+	w.answer = w.answer || len(r.removed) > 0
+	r.removed = nil
 	return w.finish(r, v)
 }
 
-// whole adds every resource that the client wants.
-func (w *watch) whole(r *response, v *view) {
-	w.full = false
-	if w.wildcard {
-		r.resources = slices.AppendSeq(r.resources, v.all(w.url))
+// wholeDue returns the next response that has everything; nil if the client has
+// accepted just that.
+func (w *watch) wholeDue(v *view) *response {
+	due, all := w.take(v), w.full
+	for {
+		group := w.nextGroup()
+		if len(due) == 0 && len(group) == 0 && !all && !w.answer {
+			return w.finish(&response{url: w.url}, v)
+		}
+		r := &response{url: w.url, trial: len(group) > 0}
+		w.departures(v, due, all)
+		w.whole(r, v)
+		if !w.answer && sumVersion(r.resources) == w.accepted {
+			due, all = nil, false // what changed is nothing that the client sees
+			continue
+		}
+		w.answer = true
+		if w.url != ClusterType {
+			return w.finish(r, v)
+		}
+		if all {
+			r.touched = resourceNames(r.resources)
+		} else {
+			for _, n := range append(group, due...) {
+				if v.get(w.url, n) != nil {
+					r.touched = append(r.touched, n)
+				}
+			}
+		}
+		return w.finish(r, v)
+	}
+}
+
+// departures finds what the client has, of the names that are due or of all, and
+// is gone: it stays in the responses until leave.
+func (w *watch) departures(v *view, due []string, all bool) {
+	if w.accepted == "" {
 		return
 	}
-	for n := range w.names {
-		if res := v.get(w.url, n); res != nil {
-			r.resources = append(r.resources, res)
-			w.names[n] = res.Hash
+	gone := map[string]struct{}{}
+	for _, n := range due {
+		if v.get(w.url, n) == nil {
+			gone[n] = struct{}{}
 		}
 	}
-	slices.SortFunc(r.resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+	if len(gone) == 0 && !all {
+		return
+	}
+	for _, res := range w.good {
+		_, is := gone[res.Name]
+		if (is || all && v.get(w.url, res.Name) == nil) && w.wants(res.Name) {
+			w.depart(res.Name)
+		}
+	}
+}
+
+func (w *watch) wants(name string) bool {
+	_, explicit := w.names[name]
+	return explicit || w.wildcard
+}
+
+// whole adds every resource that the client wants. In place of what it refused,
+// or may refuse, stands what it accepted before.
+func (w *watch) whole(r *response, v *view) {
+	w.full, r.whole = false, true
+	aside := w.aside()
+	var before map[string]*Resource // of good, made when it is asked for
+	older := func(name string) {
+		if before == nil {
+			before = make(map[string]*Resource, len(w.good))
+			for _, res := range w.good {
+				before[res.Name] = res
+			}
+		}
+		if res := before[name]; res != nil {
+			r.resources = append(r.resources, res)
+		}
+	}
+	add := func(res *Resource) {
+		if _, held := aside[res.Name]; held || w.barred(v, res) {
+			older(res.Name)
+			return
+		}
+		r.resources = append(r.resources, res)
+	}
+	if w.wildcard {
+		for res := range v.all(w.url) {
+			add(res)
+		}
+	} else {
+		for n := range w.names {
+			if res := v.get(w.url, n); res != nil {
+				add(res)
+				w.names[n] = res.Hash
+			}
+		}
+	}
+	for n := range w.leaving {
+		if w.wants(n) && v.get(w.url, n) == nil {
+			older(n)
+		}
+	}
+	if !w.wildcard || len(w.leaving) > 0 {
+		slices.SortFunc(r.resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+	}
 }
 
 // finish completes r; nil if it says nothing and none was due.
 func (w *watch) finish(r *response, v *view) *response {
+	r.since = w.cursor
 	w.told, w.cursor = true, v.snapshot.Revision
 	if len(r.resources) == 0 && len(r.removed) == 0 && !w.answer {
 		return nil

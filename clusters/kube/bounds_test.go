@@ -2,12 +2,14 @@ package kube
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary/model"
 )
@@ -73,13 +75,37 @@ func TestImpossibleValues(t *testing.T) {
 		"a Service with a name that is two":          {&corev1.Service{ObjectMeta: called("a|b", "n")}, false, 1},
 		"a Service with a namespace that is two":     {&corev1.Service{ObjectMeta: called("a", "n,m")}, false, 1},
 		"a Service with ports that are none":         {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 0}, {Port: -80}, {Port: 65536}}}}, true, 3},
-		"a Service with addresses that are none":     {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{ClusterIPs: []string{"::", "a"}, ExternalIPs: []string{"b"}}}, true, 3},
-		"a Service with a policy that nobody knows":  {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{InternalTrafficPolicy: &local}}, true, 0},
-		"an external name that is none":              {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a_b.c d"}}, true, 1},
-		"an external name that is too long":          {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: long}}, true, 1},
-		"an annotation without an end":               {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Annotations: map[string]string{exportToAnnotation: strings.Repeat("a,", 1<<20)}}}, true, 1},
-		"a slice of a Service that cannot be":        {slice(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "a b" }), false, 1},
-		"a slice of names":                           {slice(func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }), false, 1},
+		"a Service with a port whose name is no text": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: bad, Port: 1}, {Name: long, Port: 2},
+			{Name: "a", Port: 3, TargetPort: intstr.FromString(bad)}, {Name: "b", Port: 4, TargetPort: intstr.FromString(long)}}}}, true, 4},
+		"a Service with ten thousand ports":           {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: servicePortsTo(10_000)}}, true, 10_000 - maxPorts},
+		"a Service with ten thousand names of a port": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: slices.Repeat([]corev1.ServicePort{{Name: "a", Port: 1}}, 10_000)}}, true, 9_999},
+		"a Service with a hundred thousand addresses": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{ExternalIPs: addresses(100_000)}}, true, 100_000 - maxAddrs},
+		"a Service that selects by ten thousand keys": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Selector: many(10_000, 1)}}, true, 0},
+		"an annotation that is no text":               {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Annotations: map[string]string{exportToAnnotation: bad}}}, true, 1},
+		"a slice with a hundred thousand endpoints":   {endpoints(endpointsTo(100_000)...), true, 0},
+		"a slice with one address a thousand times":   {endpoints(slices.Repeat(endpointsTo(1), 1000)...), true, 0},
+		"a slice with ten thousand ports":             {slice(func(s *discoveryv1.EndpointSlice) { s.Ports = slicePortsTo(10_000) }), true, 10_000 - maxPorts},
+		"a slice with ports that are none": {slice(func(s *discoveryv1.EndpointSlice) {
+			s.Ports = []discoveryv1.EndpointPort{{Port: ptr[int32](0)}, {Port: ptr[int32](-1)}, {Port: ptr[int32](70000)}, {}, {Name: ptr(bad), Port: ptr[int32](1)}}
+		}), true, 5},
+		"a slice with addresses that are none": {endpoints(at("224.0.0.1"), at("0.0.0.0"), at("fe80::1%eth0"), at("10.0.0.1:80"), at("010.0.0.1"), at("example.com"), at("")), true, 7},
+		"a slice with a million labels":        {&discoveryv1.EndpointSlice{ObjectMeta: labelled(million)}, false, 0}, // it names no Service
+		"a pod with a hundred thousand addresses": {&corev1.Pod{ObjectMeta: named, Status: corev1.PodStatus{PodIPs: func() (list []corev1.PodIP) {
+			for _, a := range addresses(100_000) {
+				list = append(list, corev1.PodIP{IP: a})
+			}
+			return list
+		}()}}, true, 100_000 - maxAddrs},
+		"a pod with ten thousand ports":             {&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: containerPortsTo(10_000)}}}}, true, 10_000 - maxPorts},
+		"a pod with a port whose name is no text":   {&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: bad, ContainerPort: 1}, {Name: long, ContainerPort: 1}}}}}}, true, 2},
+		"a pod of the far future with any version":  {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", ResourceVersion: "-1", CreationTimestamp: metav1.Unix(1<<40, 0), DeletionTimestamp: ptr(metav1.Unix(1<<40, 0)), OwnerReferences: []metav1.OwnerReference{{Kind: "Nothing", Name: "nowhere"}}}}, true, 0},
+		"a Service with addresses that are none":    {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{ClusterIPs: []string{"::", "a"}, ExternalIPs: []string{"b"}}}, true, 3},
+		"a Service with a policy that nobody knows": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{InternalTrafficPolicy: &local}}, true, 0},
+		"an external name that is none":             {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a_b.c d"}}, true, 1},
+		"an external name that is too long":         {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: long}}, true, 1},
+		"an annotation without an end":              {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Annotations: map[string]string{exportToAnnotation: strings.Repeat("a,", 1<<20)}}}, true, 1},
+		"a slice of a Service that cannot be":       {slice(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "a b" }), false, 1},
+		"a slice of names":                          {slice(func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }), false, 1},
 		"a slice of a type that nobody knows": {slice(func(s *discoveryv1.EndpointSlice) {
 			s.AddressType, s.Endpoints = "IPX", []discoveryv1.Endpoint{ref("p", "n")}
 		}), true, 1},
@@ -87,7 +113,7 @@ func TestImpossibleValues(t *testing.T) {
 		"an endpoint without an address":              {endpoints(discoveryv1.Endpoint{}), true, 1},
 		"an endpoint with a pod of another namespace": {endpoints(ref("p", "m")), true, 1},
 		"an endpoint with a pod that cannot be":       {endpoints(ref("p/q", "n")), true, 1},
-		"an endpoint in a zone that is no text":       {endpoints(discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}, Zone: new(string)}, discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}, Zone: ptr(bad)}), true, 0},
+		"an endpoint in a zone that is no text":       {endpoints(discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}, Zone: new(string)}, discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}, Zone: ptr(bad)}), true, 1},
 		"a node with a zone that is no text":          {node(map[string]string{corev1.LabelTopologyZone: bad, corev1.LabelTopologyRegion: long}), true, 2},
 		"a node with a million labels":                {node(million), true, 0}, // three of them are read
 		"a node with a name that is none":             {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "A"}}, false, 1},
@@ -113,6 +139,45 @@ func TestImpossibleValues(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func at(address string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{address}}
+}
+
+func addresses(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
+	}
+	return list
+}
+
+func endpointsTo(n int) (list []discoveryv1.Endpoint) {
+	for i, a := range addresses(n) {
+		list = append(list, discoveryv1.Endpoint{Addresses: []string{a}, Zone: ptr(fmt.Sprint("z", i))})
+	}
+	return list
+}
+
+func servicePortsTo(n int) (list []corev1.ServicePort) {
+	for i := range n {
+		list = append(list, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+	}
+	return list
+}
+
+func slicePortsTo(n int) (list []discoveryv1.EndpointPort) {
+	for i := range n {
+		list = append(list, discoveryv1.EndpointPort{Name: ptr(fmt.Sprint("p", i)), Port: ptr(int32(i + 1))})
+	}
+	return list
+}
+
+func containerPortsTo(n int) (list []corev1.ContainerPort) {
+	for i := range n {
+		list = append(list, corev1.ContainerPort{Name: fmt.Sprint("p", i), ContainerPort: int32(i + 1)})
+	}
+	return list
+}
 
 func TestVisibilityOf(t *testing.T) {
 	for in, want := range map[string]model.Visibility{

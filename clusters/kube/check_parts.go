@@ -68,7 +68,7 @@ const (
 	ruleText    = "labels are UTF-8, and together at most 256 KiB"
 	ruleValue   = "it is UTF-8 of at most 253 bytes"
 	ruleAddress = "it is an IP address that traffic can be sent to"
-	rulePort    = "a port has a number from 1 to 65535"
+	rulePort    = "a port has a number from 1 to 65535, and a name of UTF-8 of at most 253 bytes"
 )
 
 func partsOf(o runtime.Object) []part {
@@ -126,7 +126,7 @@ func partsOfService(o *corev1.Service) []part {
 		list = append(list, part{field, value, rule, alone})
 	}
 	add("spec.selector", o.Spec.Selector, ruleText, func(s *corev1.Service) { s.Spec.Selector = o.Spec.Selector })
-	add("metadata.annotations["+exportToAnnotation+"]", o.Annotations[exportToAnnotation], "it is at most 256 KiB", func(s *corev1.Service) {
+	add("metadata.annotations["+exportToAnnotation+"]", o.Annotations[exportToAnnotation], "it is UTF-8 of at most 256 KiB", func(s *corev1.Service) {
 		s.Annotations = map[string]string{exportToAnnotation: o.Annotations[exportToAnnotation]}
 	})
 	if o.Spec.Type == corev1.ServiceTypeExternalName {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -114,21 +115,36 @@ func (c converter) service(o *corev1.Service) (s *model.Service, dropped int) {
 	if four := slices.ContainsFunc(s.VIPs, model.Addr.Is4); four && slices.ContainsFunc(s.VIPs, func(a model.Addr) bool { return !a.Is4() }) {
 		s.DualStack = true
 	}
-	for i := range o.Spec.Ports {
-		if p, ok := servicePort(&o.Spec.Ports[i]); ok {
-			s.Ports = append(s.Ports, p)
-		} else {
-			dropped++
-		}
+	s.Ports, n = servicePorts(o.Spec.Ports)
+	return s, dropped + n
+}
+
+// servicePorts converts the ports of a Service. Rows tell ports apart by name,
+// and clients by number and transport: of two that are equal in that the first
+// counts.
+func servicePorts(list []corev1.ServicePort) (ports []model.Port, dropped int) {
+	type at struct {
+		number    uint16
+		transport corev1.Protocol
 	}
-	slices.SortStableFunc(s.Ports, model.ComparePorts)
-	s.Ports = slices.CompactFunc(s.Ports, func(a, b model.Port) bool { return model.ComparePorts(a, b) == 0 })
-	return s, dropped
+	names, numbers := map[string]bool{}, map[at]bool{}
+	for i := range list {
+		p, ok := servicePort(&list[i])
+		number := at{p.Number, cmp.Or(list[i].Protocol, corev1.ProtocolTCP)}
+		if !ok || names[p.Name] || numbers[number] || len(ports) == maxPorts {
+			dropped++
+			continue
+		}
+		names[p.Name], numbers[number] = true, true
+		ports = append(ports, p)
+	}
+	slices.SortFunc(ports, model.ComparePorts)
+	return ports, dropped
 }
 
 func servicePort(o *corev1.ServicePort) (model.Port, bool) {
 	number, ok := portNumber(o.Port)
-	if !ok {
+	if !ok || !usableText(o.Name) || !usableText(o.TargetPort.StrVal) {
 		return model.Port{}, false
 	}
 	p := model.Port{Name: o.Name, Number: number, Protocol: protocolOf(o.Port, o.Name, o.Protocol, o.AppProtocol)}
@@ -146,7 +162,7 @@ const exportToAnnotation = "networking.istio.io/exportTo"
 // visibilityOf reads that annotation: names of namespaces, '.' for the Service's
 // own, '~' for none at all and '*' for all, which wins over the rest.
 func visibilityOf(annotation, namespace string) (v model.Visibility, ok bool) {
-	if len(annotation) > maxText {
+	if len(annotation) > maxText || !utf8.ValidString(annotation) {
 		return model.Nowhere, false
 	}
 	hidden := false
@@ -179,10 +195,13 @@ func externalHost(name string) (host string, ok bool) {
 	return host, true
 }
 
-// usableAddrs parses addresses and leaves out what cannot be used, and
-// repetitions.
+// usableAddrs parses addresses and leaves out what cannot be used, what is too
+// many, and repetitions.
 func usableAddrs(list []string) (addrs []model.Addr, dropped int) {
-	for _, ip := range list {
+	for i, ip := range list {
+		if i == maxAddrs {
+			return addrs, dropped + len(list) - i
+		}
 		if a, ok := usableAddr(ip); !ok {
 			dropped++
 		} else if !slices.Contains(addrs, a) {
@@ -195,8 +214,10 @@ func usableAddrs(list []string) (addrs []model.Addr, dropped int) {
 // Bounds of texts. API servers keep to narrower ones; a file, or one who only
 // plays an API server, need not.
 const (
-	maxName = 253
-	maxText = 256 << 10 // all labels of an object, or one annotation
+	maxName  = 253
+	maxText  = 256 << 10 // all labels of an object, or one annotation
+	maxPorts = 4096      // of a Service, a slice or a pod
+	maxAddrs = 1024      // of a Service or a pod
 )
 
 // usableName reports whether s can be the name of an object or namespace: what

@@ -53,7 +53,7 @@ func (c converter) pod(o *corev1.Pod) (w *model.WorkloadInstance, dropped int) {
 		a, ok := usableAddr(ip)
 		switch {
 		case ip == "" || slices.Contains(addrs, a):
-		case !ok:
+		case !ok || len(addrs) == maxAddrs:
 			dropped++
 		default:
 			addrs = append(addrs, a)
@@ -116,7 +116,7 @@ func namedPorts(o *corev1.Pod) (ports []model.NamedPort, dropped int) {
 			if p.Name == "" {
 				continue
 			}
-			if number, ok := portNumber(p.ContainerPort); ok {
+			if number, ok := portNumber(p.ContainerPort); ok && usableText(p.Name) && len(ports) < maxPorts {
 				ports = append(ports, model.NamedPort{Name: p.Name, Number: number})
 			} else {
 				dropped++

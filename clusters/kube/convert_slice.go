@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,43 +31,16 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 		Service: service,
 		Version: versionNumber(o.ResourceVersion),
 	}
-	balanced := map[string]bool{} // port names that stand for TCP
-	for i := range o.Ports {
-		// A port without a number means "any port" in some slices that are made
-		// by hand. No client can be told that.
-		p := &o.Ports[i]
-		if p.Port == nil {
-			dropped++
-			continue
-		}
-		number, ok := portNumber(*p.Port)
-		if !ok {
-			dropped++
-			continue
-		}
-		name := ""
-		if p.Name != nil {
-			name = *p.Name
-		}
-		if tcp := p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP; tcp && !balanced[name] {
-			balanced[name] = true
-			s.Ports = slices.DeleteFunc(s.Ports, func(o model.SlicePort) bool { return o.Name == name })
-		} else if !tcp && balanced[name] {
-			continue // clients do not balance over it, and rows are told apart by name
-		}
-		s.Ports = append(s.Ports, model.SlicePort{Name: name, Number: number})
-	}
-	slices.SortFunc(s.Ports, func(a, b model.SlicePort) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
-	})
-	s.Ports = slices.CompactFunc(s.Ports, func(a, b model.SlicePort) bool { return a.Name == b.Name })
-
+	s.Ports, dropped = slicePorts(o.Ports)
 	if len(o.Endpoints) > 0 {
 		s.Endpoints = make([]model.SliceEndpoint, 0, len(o.Endpoints))
 	}
 	for i := range o.Endpoints {
 		if e, ok := sliceEndpoint(&o.Endpoints[i], o.Namespace); ok && ofType(e.Addr, o.AddressType) {
 			s.Endpoints = append(s.Endpoints, e)
+			if z := o.Endpoints[i].Zone; z != nil && *z != e.Zone {
+				dropped++
+			}
 		} else {
 			dropped++
 		}
@@ -74,6 +48,43 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 	slices.SortFunc(s.Endpoints, compareEndpoints)
 	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b model.SliceEndpoint) bool { return a.Addr == b.Addr })
 	return s, dropped
+}
+
+// slicePorts converts the ports of a slice. Rows tell them apart by name: of
+// several of one name those that stand for TCP count, since clients balance over
+// that, and of these the lowest.
+func slicePorts(list []discoveryv1.EndpointPort) (ports []model.SlicePort, dropped int) {
+	type entry struct {
+		model.SlicePort
+		tcp bool
+	}
+	named := map[string]entry{}
+	for i := range list {
+		// A port without a number means "any port" in some slices that are made
+		// by hand. No client can be told that.
+		p := &list[i]
+		var e entry
+		if p.Name != nil {
+			e.Name = *p.Name
+		}
+		number, ok := uint16(0), p.Port != nil && usableText(e.Name)
+		if ok {
+			number, ok = portNumber(*p.Port)
+		}
+		was, twice := named[e.Name]
+		if !ok || !twice && len(named) == maxPorts {
+			dropped++
+			continue
+		}
+		e.Number, e.tcp = number, p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP
+		if !twice || e.tcp && !was.tcp || e.tcp == was.tcp && e.Number < was.Number {
+			named[e.Name] = e
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		ports = append(ports, named[name].SlicePort)
+	}
+	return ports, dropped
 }
 
 // ofType reports whether an address is of the type that its slice tells.

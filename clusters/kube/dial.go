@@ -28,12 +28,25 @@ const (
 func Dial(config *rest.Config) (client kubernetes.Interface, closeAll func(), err error) {
 	c := rest.CopyConfig(config)
 	c.QPS, c.Burst = clientQPS, clientBurst
-	c.UserAgent = "tributary"
 	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	c.ContentType = "application/vnd.kubernetes.protobuf"
 	// Warnings of the API server are for people who write objects.
 	c.WarningHandler = rest.NoWarnings{}
+	httpClient, closeAll, err := dialHTTP(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	clients, err := kubernetes.NewForConfigAndClient(c, httpClient)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for %s: %w", c.Host, err)
+	}
+	return clients, closeAll, nil
+}
 
+// dialHTTP returns an HTTP client with connections of its own, which it adds to
+// c, and a function that closes them.
+func dialHTTP(c *rest.Config) (client *http.Client, closeAll func(), err error) {
+	c.UserAgent = "tributary"
 	// client-go shares transports between equal configs and closes none. With a
 	// dialer and a proxy function of its own each client has its own transport,
 	// which ends with it: a rotated credential leaves no connection behind.
@@ -50,11 +63,7 @@ func Dial(config *rest.Config) (client kubernetes.Interface, closeAll func(), er
 	// API servers do not redirect. One that does would have the credential sent
 	// to wherever it points.
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	clients, err := kubernetes.NewForConfigAndClient(c, httpClient)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", c.Host, err)
-	}
-	return clients, func() {
+	return httpClient, func() {
 		httpClient.CloseIdleConnections()
 		conns.close()
 	}, nil

@@ -62,6 +62,10 @@ func (h *health) failed(k model.Kind, r request, now time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now.Kinds[k].Errors++
+	var late *overdue
+	if errors.As(err, &late) {
+		h.now.Kinds[k].Overdue++
+	}
 	t := h.lost[k].of(r)
 	if what := troubleOf(err); t.what != what {
 		t.what, t.since = what, now
@@ -154,7 +158,10 @@ func troubleOf(err error) model.Trouble {
 func textOf(err error) string {
 	var network *url.Error
 	var status apierrors.APIStatus
+	var late *overdue
 	switch reason := apierrors.ReasonForError(err); {
+	case errors.As(err, &late):
+		return late.Error()
 	case errors.As(err, &network):
 		return network.Error()
 	case errors.As(err, &status) && status.Status().Code/100 == 3:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,10 @@ type listWatch struct {
 	pageSize int64
 	gate     *gate
 	said     bool // a whole snapshot was handed over
+
+	listDeadline, watchIdle time.Duration
+	silent                  atomic.Bool // the last watch was given up, and what it has not told must be listed
+	again                   bool        // for that the reflector returned
 }
 
 // IsWatchListSemanticsUnSupported keeps the reflector from streaming the list
@@ -58,7 +63,7 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 
 	options := metav1.ListOptions{Limit: l.pageSize}
 	for start := true; ; start = false {
-		page, err := l.kind.list(ctx, options)
+		page, err := l.page(ctx, options)
 		now := time.Now()
 		if start && l.without(ctx, listRequest, now, err) {
 			return nil, l.sayNone(ctx, now, err)
@@ -97,7 +102,11 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 
 // WatchWithContext opens a watch from where the list or the last watch ended.
 func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	w, err := l.kind.watch(ctx, o)
+	if l.silent.Swap(false) {
+		l.again = true
+		return nil, apierrors.NewResourceExpired("the last watch was silent")
+	}
+	w, err := l.open(ctx, o)
 	if err != nil {
 		if now := time.Now(); !l.without(ctx, watchRequest, now, err) {
 			err = l.failed(ctx, watchRequest, now, err)

@@ -30,6 +30,12 @@ type feed struct {
 	health  *health
 	done    <-chan struct{} // closed when the watcher ends
 	queue   chan item
+
+	// Of the reflector's goroutine: what ends a watch on which nothing comes.
+	idle      *time.Timer
+	watchIdle time.Duration
+
+	count func(kind, event string) // told of each event
 }
 
 var (
@@ -85,6 +91,8 @@ func (f *feed) change(object any, gone bool) {
 		it.batch.Deletes = []model.NamespacedName{it.name}
 	}
 	f.health.heard(f.kind, now, m.GetResourceVersion(), dropped)
+	f.listening(false)
+	defer f.listening(true)
 	select {
 	case f.queue <- it:
 	case <-f.done:
@@ -154,19 +162,28 @@ func merge(burst []item) model.Batch {
 	return b
 }
 
+// istioKinds are the kinds in the words of Istio's pilot_k8s_reg_events.
+var istioKinds = [model.Kinds]string{"Services", "EndpointSlice", "Pods", "Nodes", "Namespaces"}
+
+func (f *feed) event(object any, what string) {
+	f.count(istioKinds[f.kind], what)
+	f.change(object, what == "delete")
+}
+
 // Add is called by the reflector for an object that is new.
-func (f *feed) Add(object any) error { f.change(object, false); return nil }
+func (f *feed) Add(object any) error { f.event(object, "add"); return nil }
 
 // Update is called by the reflector for an object that changed.
-func (f *feed) Update(object any) error { f.change(object, false); return nil }
+func (f *feed) Update(object any) error { f.event(object, "update"); return nil }
 
 // Delete is called by the reflector for an object that went.
-func (f *feed) Delete(object any) error { f.change(object, true); return nil }
+func (f *feed) Delete(object any) error { f.event(object, "delete"); return nil }
 
 // Bookmark is called by the reflector when the API server says that nothing
 // else has happened up to a version.
 func (f *feed) Bookmark(version string) error {
 	f.health.heard(f.kind, time.Now(), version, 0)
+	f.listening(true)
 	return nil
 }
 

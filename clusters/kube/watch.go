@@ -34,6 +34,13 @@ type WatchConfig struct {
 
 	DomainSuffix string // of hosts; default DefaultDomainSuffix
 	PageSize     int64  // default DefaultPageSize
+	// ListDeadline is how long a page of a list may take, and WatchIdle how long a
+	// watch may bring neither an event nor a bookmark.
+	ListDeadline time.Duration // default DefaultListDeadline
+	WatchIdle    time.Duration // default DefaultWatchIdle
+	// Count, if set, is told of each event of a watch, in Istio's words; from any
+	// goroutine.
+	Count func(kind, event string)
 }
 
 // Watcher turns the objects of one cluster into batches, for one credential.
@@ -46,6 +53,15 @@ type Watcher struct {
 func NewWatcher(c WatchConfig) *Watcher {
 	if c.PageSize <= 0 {
 		c.PageSize = DefaultPageSize
+	}
+	if c.ListDeadline <= 0 {
+		c.ListDeadline = DefaultListDeadline
+	}
+	if c.WatchIdle <= 0 {
+		c.WatchIdle = DefaultWatchIdle
+	}
+	if c.Count == nil {
+		c.Count = func(string, string) {}
 	}
 	return &Watcher{config: c}
 }
@@ -66,8 +82,9 @@ func (w *Watcher) Run(ctx context.Context, out func(context.Context, model.Batch
 			kind: k.kind, source: w.config.Source, epoch: w.config.Epoch,
 			convert: newConverter(w.config.Source, w.config.DomainSuffix),
 			health:  &w.health, done: running.Done(), queue: make(chan item, queueLength),
+			watchIdle: w.config.WatchIdle, count: w.config.Count,
 		}
-		lw := &listWatch{feed: f, kind: k, pageSize: w.config.PageSize, gate: &calls}
+		lw := &listWatch{feed: f, kind: k, pageSize: w.config.PageSize, gate: &calls, listDeadline: w.config.ListDeadline, watchIdle: w.config.WatchIdle}
 		group.Go(func() error {
 			w.reflect(running, lw)
 			return nil
@@ -98,6 +115,10 @@ func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
 	})
 	_ = retry.DelayWithReset(kubeclock.RealClock{}, resetAfter).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		_ = r.ListAndWatchWithContext(ctx) // noted by listWatch, tried again
+		for lw.again && ctx.Err() == nil { // at once, as watchIdle has passed
+			lw.again = false
+			_ = r.ListAndWatchWithContext(ctx)
+		}
 		return false, nil
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary/clusters"
 	"tributary/clusters/kube"
 	"tributary/push"
 	"tributary/xds"
@@ -61,6 +62,8 @@ type Config struct {
 	// may use it.
 	DataDir string `yaml:"dataDir"`
 
+	Liveness LivenessConfig `yaml:"liveness"`
+
 	HTTP HTTPConfig `yaml:"http"`
 	XDS  XDSConfig  `yaml:"xds"`
 	Push PushConfig `yaml:"push"`
@@ -86,6 +89,26 @@ type LabelExpression struct {
 	Values []string `yaml:"values,omitempty"`
 }
 
+// LivenessConfig is how long a cluster may be silent before that is told.
+type LivenessConfig struct {
+	// ProbeInterval is how often each API server is asked whether it is there.
+	ProbeInterval Duration `yaml:"probeInterval"`
+	// ProbeTimeout is how long it may take to answer that.
+	ProbeTimeout Duration `yaml:"probeTimeout"`
+	// Unanswered is the time without an answer that makes a cluster suspect.
+	Unanswered Duration `yaml:"unanswered"`
+	// Unheard is the time without an event or bookmark of one kind that makes a
+	// cluster suspect. Bookmarks come about once a minute.
+	Unheard Duration `yaml:"unheard"`
+	// Stale is after how long a silence of either kind makes a cluster stale.
+	Stale Duration `yaml:"stale"`
+	// ListDeadline is how long one page of a list may take.
+	ListDeadline Duration `yaml:"listDeadline"`
+	// WatchIdle is how long a watch may bring neither an event nor a bookmark
+	// before the kind is listed anew.
+	WatchIdle Duration `yaml:"watchIdle"`
+}
+
 // HTTPConfig is the HTTP server: probes, metrics, debug pages, the page at /.
 type HTTPConfig struct {
 	// Address to listen on; loopback only.
@@ -96,19 +119,35 @@ type HTTPConfig struct {
 type XDSConfig struct {
 	// Address to listen on in plaintext; loopback only.
 	Address string `yaml:"address"`
-	// MaxStreams bounds the open streams.
+	// MaxStreams bounds the open streams. Twice as many connections may be open.
 	MaxStreams int `yaml:"maxStreams"`
+	// MaxStreamsPerConnection bounds the streams of one connection; a client waits
+	// with more.
+	MaxStreamsPerConnection int `yaml:"maxStreamsPerConnection"`
+	// StreamRate bounds the streams that begin in a second. One beyond it waits for
+	// up to a second and is then refused.
+	StreamRate int `yaml:"streamRate"`
+	// StreamBurst is how many streams may begin at once, beyond StreamRate.
+	StreamBurst int `yaml:"streamBurst"`
 	// MaxNames bounds the names of one type that a stream may subscribe to.
 	MaxNames int `yaml:"maxNames"`
+	// MaxTypes bounds the resource types that a stream may ask for.
+	MaxTypes int `yaml:"maxTypes"`
 	// MaxRequestBytes bounds one request.
 	MaxRequestBytes int `yaml:"maxRequestBytes"`
+	// MaxResponseBytes bounds one response. A larger one is sent in parts; where the
+	// protocol does not allow that (clusters and listeners of the state of the
+	// world) the stream ends.
+	MaxResponseBytes int `yaml:"maxResponseBytes"`
 	// SendTimeout ends a stream whose client does not read.
 	SendTimeout Duration `yaml:"sendTimeout"`
 	// AckTimeout ends a stream whose client does not answer a response.
 	AckTimeout Duration `yaml:"ackTimeout"`
-	// FirstRequestTimeout ends a stream that says nothing.
+	// FirstRequestTimeout ends a stream that says nothing, and a connection without
+	// a stream.
 	FirstRequestTimeout Duration `yaml:"firstRequestTimeout"`
-	// ConnectionAge is after how long a connection is asked to move.
+	// ConnectionAge is after how long a connection is asked to move, give or take a
+	// tenth.
 	ConnectionAge Duration `yaml:"connectionAge"`
 	// CacheBytes bounds the rendered resources that are kept.
 	CacheBytes int `yaml:"cacheBytes"`
@@ -149,13 +188,19 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
 
 func defaultConfig() Config {
-	l := xds.DefaultLimits()
+	l, alive := xds.DefaultLimits(), clusters.DefaultLiveness()
 	return Config{
 		ClusterID: "Kubernetes", SecretNamespace: "istio-system", SystemNamespace: kube.DefaultSystemNamespace, DomainSuffix: "cluster.local",
 		SyncTimeout: Duration(30 * time.Second), ClusterUndoWindow: Duration(10 * time.Minute), DataDir: defaultDataDir(),
+		Liveness: LivenessConfig{
+			ProbeInterval: Duration(alive.ProbeInterval), ProbeTimeout: Duration(alive.ProbeTimeout), Unanswered: Duration(alive.Unanswered),
+			Unheard: Duration(alive.Unheard), Stale: Duration(alive.Stale),
+			ListDeadline: Duration(kube.DefaultListDeadline), WatchIdle: Duration(kube.DefaultWatchIdle),
+		},
 		HTTP: HTTPConfig{Address: "127.0.0.1:15014"},
 		XDS: XDSConfig{
-			Address: "127.0.0.1:15010", MaxStreams: l.Streams, MaxNames: l.Names, MaxRequestBytes: l.MessageBytes,
+			Address: "127.0.0.1:15010", MaxStreams: l.Streams, MaxNames: l.Names, MaxRequestBytes: l.MessageBytes, MaxResponseBytes: l.ResponseBytes,
+			MaxStreamsPerConnection: l.ConnectionStreams, StreamRate: l.StreamRate, StreamBurst: l.StreamBurst, MaxTypes: l.Types,
 			SendTimeout: Duration(l.SendTimeout), AckTimeout: Duration(l.AckTimeout), FirstRequestTimeout: Duration(l.FirstRequestTimeout),
 			ConnectionAge: Duration(l.ConnectionAge), CacheBytes: l.CacheBytes,
 		},
@@ -181,9 +226,19 @@ func defaultDataDir() string {
 func (c *Config) limits() xds.Limits {
 	l := xds.DefaultLimits()
 	l.Streams, l.Names, l.MessageBytes, l.CacheBytes = c.XDS.MaxStreams, c.XDS.MaxNames, c.XDS.MaxRequestBytes, c.XDS.CacheBytes
+	l.ConnectionStreams, l.StreamRate, l.StreamBurst = c.XDS.MaxStreamsPerConnection, c.XDS.StreamRate, c.XDS.StreamBurst
+	l.Types, l.ResponseBytes = c.XDS.MaxTypes, c.XDS.MaxResponseBytes
 	l.SendTimeout, l.AckTimeout = time.Duration(c.XDS.SendTimeout), time.Duration(c.XDS.AckTimeout)
 	l.FirstRequestTimeout, l.ConnectionAge = time.Duration(c.XDS.FirstRequestTimeout), time.Duration(c.XDS.ConnectionAge)
 	return l
+}
+
+func (c *Config) liveness() clusters.Liveness {
+	l := &c.Liveness
+	return clusters.Liveness{
+		ProbeInterval: time.Duration(l.ProbeInterval), ProbeTimeout: time.Duration(l.ProbeTimeout), Unanswered: time.Duration(l.Unanswered),
+		Unheard: time.Duration(l.Unheard), Stale: time.Duration(l.Stale),
+	}
 }
 
 // rules returns the settings of registries.
@@ -290,6 +345,8 @@ func (c *Config) validate() error {
 	}
 	for setting, v := range map[string]int{
 		"xds.maxStreams": c.XDS.MaxStreams, "xds.maxNames": c.XDS.MaxNames, "xds.maxRequestBytes": c.XDS.MaxRequestBytes, "xds.cacheBytes": c.XDS.CacheBytes,
+		"xds.maxStreamsPerConnection": c.XDS.MaxStreamsPerConnection, "xds.streamRate": c.XDS.StreamRate, "xds.streamBurst": c.XDS.StreamBurst,
+		"xds.maxTypes": c.XDS.MaxTypes, "xds.maxResponseBytes": c.XDS.MaxResponseBytes,
 	} {
 		if v < 1 {
 			bad(setting, "must be at least 1, not %d", v)
@@ -298,6 +355,9 @@ func (c *Config) validate() error {
 	for setting, v := range map[string]Duration{
 		"syncTimeout": c.SyncTimeout, "xds.sendTimeout": c.XDS.SendTimeout, "xds.ackTimeout": c.XDS.AckTimeout,
 		"xds.firstRequestTimeout": c.XDS.FirstRequestTimeout, "xds.connectionAge": c.XDS.ConnectionAge,
+		"liveness.probeInterval": c.Liveness.ProbeInterval, "liveness.probeTimeout": c.Liveness.ProbeTimeout,
+		"liveness.unanswered": c.Liveness.Unanswered, "liveness.unheard": c.Liveness.Unheard, "liveness.stale": c.Liveness.Stale,
+		"liveness.listDeadline": c.Liveness.ListDeadline, "liveness.watchIdle": c.Liveness.WatchIdle,
 		"push.debounceAfter": c.Push.DebounceAfter, "push.debounceMax": c.Push.DebounceMax,
 	} {
 		if v <= 0 {
@@ -306,6 +366,9 @@ func (c *Config) validate() error {
 	}
 	if c.ClusterUndoWindow < 0 {
 		bad("clusterUndoWindow", "must not be negative, as %v is; 0s removes clusters at once", time.Duration(c.ClusterUndoWindow))
+	}
+	if c.Liveness.Stale < max(c.Liveness.Unanswered, c.Liveness.Unheard) {
+		bad("liveness.stale", "must not be shorter than liveness.unanswered and liveness.unheard")
 	}
 	if c.Push.DebounceMax < c.Push.DebounceAfter {
 		bad("push.debounceMax", "must not be shorter than push.debounceAfter")

@@ -71,8 +71,12 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	inbox := aggregate.NewInbox(inboxRows)
 	store := shards.NewStore(shards.DefaultTombstones)
 	pusher := push.NewPusher(time.Duration(c.Push.DebounceAfter), time.Duration(c.Push.DebounceMax), push.NewMetrics(registry))
+	var pages *debug.Server
 	server := xds.NewServer(xds.Options{
-		Source: pusher, Limits: c.limits(), Identity: "tributary-" + version, Metrics: xds.NewMetrics(registry), Log: log,
+		Source: pusher, Limits: c.limits(), Identity: debug.Identifier(instance(), version), Metrics: xds.NewMetrics(registry), Log: log,
+		Debug: func(ctx context.Context, url string, names []string) ([]xds.DebugResource, error) {
+			return pages.XDS(ctx, url, names)
+		},
 	})
 	manager, err := newManager(c, log, registry)
 	if err != nil {
@@ -86,9 +90,9 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	core = aggregate.New(model.ClusterID(c.ClusterID), func(source model.ShardKey) aggregate.Registry {
 		return kube.NewRegistry(source.Cluster, rules, core.WorkloadEntries)
 	})
-	pages := debug.New(debug.Sources{
+	pages = debug.New(debug.Sources{
 		Snapshot: pusher.Released, Wake: pusher.Subscribe, Clusters: manager.List, Ready: manager.Ready, Proxies: server.Proxies,
-		Holders: server.Holders, ConfigCluster: model.ClusterID(c.ClusterID), MoveHold: kube.MoveHold,
+		Holders: server.Holders, Dump: server.Dump, ConfigCluster: model.ClusterID(c.ClusterID), MoveHold: kube.MoveHold,
 		Inbox: inbox.Waiting, Registry: registry, Version: version, Address: c.HTTP.Address,
 	})
 
@@ -106,6 +110,16 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	}
 	log.Info("stopped")
 	return err
+}
+
+// instance names this process among others that serve the same: its pod, or its
+// host.
+func instance() string {
+	host, err := os.Hostname() // of a container it is the pod's name
+	if err != nil {
+		return "tributary"
+	}
+	return host
 }
 
 // inboxRows bounds the rows that one source may have waiting for the core.
@@ -156,7 +170,9 @@ func newManager(c Config, log *slog.Logger, metrics prometheus.Registerer) (*clu
 	o := clusters.Options{
 		ClusterID: model.ClusterID(c.ClusterID), SecretNamespace: c.SecretNamespace, AllowInsecure: c.AllowInsecureKubeconfig,
 		SyncTimeout: time.Duration(c.SyncTimeout), UndoWindow: time.Duration(c.ClusterUndoWindow), Logger: log, Metrics: metrics,
-		NewRunner: func(s clusters.Spec) (clusters.Runner, error) { return newRunner(s, c.DomainSuffix, log) },
+		NewRunner: func(s clusters.Spec) (clusters.Runner, error) { return newRunner(s, &c, log) },
+		NewProber: func(s clusters.Spec) (clusters.Prober, error) { return kube.NewProber(s.Config) },
+		Liveness:  c.liveness(),
 	}
 	var err error
 	if o.KubeconfigDir, err = directory(c.KubeconfigDir, "--kubeconfig-dir"); err != nil {
@@ -199,16 +215,17 @@ func directory(dir, setting string) (string, error) {
 }
 
 // newRunner makes the source of one cluster.
-func newRunner(s clusters.Spec, domainSuffix string, log *slog.Logger) (clusters.Runner, error) {
+func newRunner(s clusters.Spec, c *Config, log *slog.Logger) (clusters.Runner, error) {
 	if s.Config == nil {
-		return kube.NewManifests(kube.ManifestsConfig{Source: s.Source, Epoch: s.Epoch, Dir: s.Dir, DomainSuffix: domainSuffix, Logger: log}), nil
+		return kube.NewManifests(kube.ManifestsConfig{Source: s.Source, Epoch: s.Epoch, Dir: s.Dir, DomainSuffix: c.DomainSuffix, Logger: log}), nil
 	}
 	client, closeAll, err := kube.Dial(rest.CopyConfig(s.Config))
 	if err != nil {
 		return nil, err
 	}
 	return kube.NewWatcher(kube.WatchConfig{
-		Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll, DomainSuffix: domainSuffix,
+		Source: s.Source, Epoch: s.Epoch, Client: client, Close: closeAll, DomainSuffix: c.DomainSuffix,
+		ListDeadline: time.Duration(c.Liveness.ListDeadline), WatchIdle: time.Duration(c.Liveness.WatchIdle), Count: s.Count,
 	}), nil
 }
 

@@ -83,7 +83,6 @@ func (w *watcher[T]) run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
-	return nil
 }
 
 func firstLine(err error) string {

@@ -37,7 +37,7 @@ func (f *Fleet) Sources() debug.Sources {
 		Snapshot: f.store.Load, Wake: f.wake, Registry: prometheus.NewRegistry(), Version: "1.2.3", Address: "127.0.0.1:15014",
 		Clusters: func() []clusters.Status { f.mu.Lock(); defer f.mu.Unlock(); return f.clusters },
 		Proxies:  func() []xds.Proxy { f.mu.Lock(); defer f.mu.Unlock(); return f.proxies },
-		Holders:  f.holders, ConfigCluster: "east", MoveHold: 100 * time.Millisecond,
+		Holders:  f.holders, Dump: f.dump, ConfigCluster: "east", MoveHold: 100 * time.Millisecond,
 		Ready: func(time.Time) (bool, []clusters.Waiting) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -149,11 +149,12 @@ func Clusters(now time.Time) []clusters.Status {
 
 // Proxies returns one proxy in every state.
 func Proxies(now time.Time) []xds.Proxy {
+	sent := now.Add(-time.Minute)
 	types := func(clusterAcked, failure string) []xds.ProxyType {
 		return []xds.ProxyType{
-			{URL: xds.ClusterType, All: true, Sent: "7", Acked: clusterAcked, Version: "c0ffee", Failure: failure, Changed: now},
-			{URL: xds.EndpointType, Names: 4, Sent: "9", Acked: "9", Version: "f00d", Changed: now},
-			{URL: xds.ListenerType, All: true, Sent: "2", Acked: "2", Version: "cafe", Changed: now},
+			{URL: xds.ClusterType, All: true, Sent: "7", Acked: clusterAcked, Version: "c0ffee", Failure: failure, SentAt: sent, Changed: now},
+			{URL: xds.EndpointType, Names: 4, Sent: "9", Acked: "9", Version: "f00d", SentAt: sent, Changed: now},
+			{URL: xds.ListenerType, All: true, Sent: "2", Acked: "2", Version: "cafe", SentAt: sent, Changed: now},
 			{URL: xds.RouteType, Names: 1, Changed: now},
 		}
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	log := func(line string) { fmt.Fprintln(os.Stderr, "e2e:", line) }
 	ctx := context.Background()
 	if !netns.Inside() { // inside there is no network to fetch anything from
-		for _, fetch := range []func(context.Context, parts.Log) (string, error){parts.KubeAPIServer, parts.KubeControllerManager, parts.Envoy} {
+		for _, fetch := range []func(context.Context, parts.Log) (string, error){parts.KubeAPIServer, parts.KubeControllerManager, parts.Envoy, parts.Istioctl, istiodBinary} {
 			if _, err := fetch(ctx, log); err != nil {
 				log(err.Error())
 				os.Exit(1)
@@ -38,6 +38,12 @@ func TestMain(m *testing.M) {
 	}
 	netns.Enter()
 	goleak.VerifyTestMain(m)
+}
+
+// istiodBinary returns the path of pilot-discovery; its CRDs lie beside it.
+func istiodBinary(ctx context.Context, log parts.Log) (string, error) {
+	path, _, err := parts.Istiod(ctx, log)
+	return path, err
 }
 
 const (

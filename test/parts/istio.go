@@ -8,17 +8,36 @@ import (
 	"path/filepath"
 )
 
-// istio is the peer that benchmarks measure against.
+// istio is the peer that benchmarks measure against and that tests compare with,
+// and the command line that people use with either. It is built as one: the two
+// programs share nearly all packages.
 var istio = module{
-	folder: "istio", name: "istiod", version: "v0.0.0-20260827124520-eed52ebb66ad",
+	folder: "istio", name: "istio", version: "v0.0.0-20260827124520-eed52ebb66ad",
 	flags:    []string{"-tags", "vtprotobuf,disable_pgv", "-ldflags", "-s -w"},
-	packages: []string{"istio.io/istio/pilot/cmd/pilot-discovery"},
+	packages: []string{"istio.io/istio/pilot/cmd/pilot-discovery", "istio.io/istio/istioctl/cmd/istioctl"},
 }
 
 // Istiod returns the path of pilot-discovery and of the file with the CRDs it
 // needs, building and copying them if they are not there yet.
 func Istiod(ctx context.Context, log Log) (binary, crds string, err error) {
-	folder, err := istio.build(ctx, log, func(source, folder string) error {
+	folder, err := istioFolder(ctx, log)
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Join(folder, "pilot-discovery"), filepath.Join(folder, "crds.yaml"), nil
+}
+
+// Istioctl returns the path of istioctl, building it if it is not there yet.
+func Istioctl(ctx context.Context, log Log) (string, error) {
+	folder, err := istioFolder(ctx, log)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, "istioctl"), nil
+}
+
+func istioFolder(ctx context.Context, log Log) (string, error) {
+	return istio.build(ctx, log, func(source, folder string) error {
 		root, err := moduleDir(ctx, source, "istio.io/istio")
 		if err != nil {
 			return err
@@ -32,10 +51,6 @@ func Istiod(ctx context.Context, log Log) (binary, crds string, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return "", "", err
-	}
-	return filepath.Join(folder, "pilot-discovery"), filepath.Join(folder, "crds.yaml"), nil
 }
 
 // IstioCRDs returns the path of a file with the CRDs of Istio's API

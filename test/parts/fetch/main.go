@@ -2,7 +2,7 @@
 // that tests find them there. Without arguments it fetches what the tests
 // need; with arguments, the parts named.
 //
-//	go run ./test/parts/fetch [kubernetes] [envoy] [chromium] [crds] [istiod] [tributary]
+//	go run ./test/parts/fetch [kubernetes] [envoy] [chromium] [crds] [istiod] [istioctl] [tributary]
 //
 // It decides nothing: package parts says what each part is and keeps it. The
 // Makefile calls it. Parts are fetched one after the other, since a build
@@ -34,18 +34,20 @@ var all = map[string]part{
 		binary, _, err := parts.Istiod(ctx, log)
 		return binary, err
 	},
+	"istioctl": parts.Istioctl,
 	"tributary": func(ctx context.Context, log parts.Log) (string, error) {
 		return parts.Tributary(ctx, log)
 	},
 }
 
 // needed is what tests need, in the order of fetching.
-var needed = []string{"envoy", "chromium", "crds", "kubernetes"}
+var needed = []string{"envoy", "chromium", "crds", "kubernetes", "istiod", "istioctl"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := fetch(ctx, os.Args[1:]); err != nil {
+	err := fetch(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "fetch:", err)
 		os.Exit(1)
 	}
