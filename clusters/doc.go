@@ -17,8 +17,8 @@
 // Concurrency: one goroutine (Manager.Run) owns the membership. Whatever
 // happens elsewhere is written into an inbox and wakes it: nothing is queued,
 // it looks at the whole of it. One goroutine for each epoch of a cluster runs
-// its source, one asks its API server whether it is there, one for each step of a drain hands it over, and one for each
-// removal waits for the end of sources and then takes their rows back. All have
-// ended when Run returns. List, Ready, Synced and the metrics may be called from
+// its source and one asks its API server whether it is there, one for each step
+// of a drain hands it over, and one for each removal waits for the end of sources
+// and then takes their rows back. All have ended when Run returns. List, Ready, Synced and the metrics may be called from
 // anywhere and never wait; WaitReady waits.
 package clusters

@@ -25,8 +25,8 @@ type Prober interface {
 type answer struct {
 	probed   bool // the server is asked at all
 	answered time.Time
-	failure  string // of the newest probe; "" if it was answered
-	denied   bool // the newest answer refuses the credential
+	failure  string        // of the newest probe; "" if it was answered
+	denied   bool          // the newest answer refuses the credential
 	took     time.Duration // of the newest that was answered
 	probes   uint64
 	failures uint64

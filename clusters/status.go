@@ -80,6 +80,7 @@ type KindStatus struct {
 	Errors      uint64    `json:"errors"`
 	Overdue     uint64    `json:"overdue,omitempty"` // of Errors, what was given up because nothing came
 	Dropped     uint64    `json:"dropped"`
+	LastDropped string    `json:"lastDropped,omitempty"` // the last object of which something could not be used
 }
 
 // kindsOf returns what is shown of the kinds of a source, and when the one that
@@ -94,7 +95,7 @@ func kindsOf(h *model.SourceHealth) (kinds []KindStatus, oldest time.Time) {
 		}
 		kinds = append(kinds, KindStatus{
 			Kind: k.String(), LastEvent: row.LastEvent.UTC(), Version: row.Version, Trouble: row.Trouble.String(),
-			Remark: row.Remark, LastError: row.LastError, LastErrorAt: row.LastErrorAt.UTC(), Errors: row.Errors, Overdue: row.Overdue, Dropped: row.Dropped,
+			Remark: row.Remark, LastError: row.LastError, LastErrorAt: row.LastErrorAt.UTC(), Errors: row.Errors, Overdue: row.Overdue, Dropped: row.Dropped, LastDropped: row.LastDropped,
 		})
 		if row.LastEvent.Before(oldest) && !without {
 			oldest = row.LastEvent

@@ -43,6 +43,9 @@ type KindHealth struct {
 	Errors  uint64
 	Overdue uint64
 	Dropped uint64
+	// LastDropped names the last object of which something was dropped, as
+	// namespace/name; "" if there was none.
+	LastDropped string
 }
 
 // SourceHealth is what a source has observed of itself.

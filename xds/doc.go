@@ -4,9 +4,11 @@
 // What happens to a request, in the order of the files: server.go accepts the
 // stream, node.go reads who the client is, stream.go runs the stream, session.go
 // and watch.go are the protocol as a pure state machine (requests and snapshots
-// in, responses out), view.go finds the resources of a snapshot, cds.go, eds.go,
-// lds.go and rds.go render them, cache.go keeps what was rendered, resource.go
-// and codec.go put the shared bytes on the wire. Questions of istioctl turn off
+// in, responses out), refusal.go finds what a client refuses and quarantine.go what
+// its whole class is spared, size.go parts what is too large, view.go finds the
+// resources of a snapshot, cds.go, eds.go, lds.go and rds.go render them, cache.go
+// keeps what was rendered, resource.go and codec.go put the shared bytes on the
+// wire; listener.go counts connections. Questions of istioctl turn off
 // before the protocol, to debugtypes.go; status.go, holders.go and dump.go tell
 // what clients have.
 //

@@ -208,6 +208,14 @@ func TestQuotes(t *testing.T) {
 }
 
 func TestBucket(t *testing.T) {
+	// The defaults delay nobody when a thousand clients come back at once, four times.
+	l := DefaultLimits()
+	d := &bucket{rate: l.StreamRate, burst: l.StreamBurst}
+	for i := range 4000 {
+		if wait, ok := d.take(time.Unix(100, 0), longestTurn); wait > 0 || !ok {
+			t.Fatalf("stream %d waits %v", i, wait)
+		}
+	}
 	at := func(ms int) time.Time { return time.Unix(100, 0).Add(time.Duration(ms) * time.Millisecond) }
 	b := &bucket{rate: 10, burst: 3}
 	for i, s := range []struct {

@@ -190,8 +190,12 @@ func (w *watch) delta(v *view) (*response, error) {
 	if r := w.trial(v); r != nil {
 		return r, nil
 	}
+	due := w.take(v)
+	if w.nothing(v, due) {
+		return nil, nil
+	}
 	r := &response{url: w.url}
-	for _, n := range w.take(v) {
+	for _, n := range due {
 		if _, explicit := w.names[n]; w.full && !explicit {
 			w.doubt(n)
 			continue
@@ -205,6 +209,16 @@ func (w *watch) delta(v *view) (*response, error) {
 		r.touched = resourceNames(r.resources)
 	}
 	return w.finish(r, v), nil
+}
+
+// nothing reports whether no response can come of what is due, as for most types
+// after most changes; the client is up to date then. No response is made for that.
+func (w *watch) nothing(v *view, due []string) bool {
+	if len(due) > 0 || w.full || w.answer {
+		return false
+	}
+	w.told, w.cursor = true, v.snapshot.Revision
+	return true
 }
 
 // doubt has compareAll answer a name whatever the client says it has.
@@ -375,8 +389,12 @@ func (w *watch) sotw(v *view) *response {
 	if r := w.trial(v); r != nil {
 		return r
 	}
+	due := w.take(v)
+	if w.nothing(v, due) {
+		return nil
+	}
 	r := &response{url: w.url}
-	for _, n := range w.take(v) {
+	for _, n := range due {
 		w.put(r, v, n)
 	}
 	// An absent resource is told by silence in this variant.
@@ -391,8 +409,8 @@ func (w *watch) wholeDue(v *view) *response {
 	due, all := w.take(v), w.full
 	for {
 		group := w.nextGroup()
-		if len(due) == 0 && len(group) == 0 && !all && !w.answer {
-			return w.finish(&response{url: w.url}, v)
+		if len(group) == 0 && w.nothing(v, due) {
+			return nil
 		}
 		r := &response{url: w.url, trial: len(group) > 0}
 		w.departures(v, due, all)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary/model"
+	"tributary/test/fakeapi"
 )
 
 // TestImpossibleValues: what no API server lets through may stand in a file, or
@@ -82,7 +84,7 @@ func TestImpossibleValues(t *testing.T) {
 		"a Service with a hundred thousand addresses": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{ExternalIPs: addresses(100_000)}}, true, 100_000 - maxAddrs},
 		"a Service that selects by ten thousand keys": {&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Selector: many(10_000, 1)}}, true, 0},
 		"an annotation that is no text":               {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Annotations: map[string]string{exportToAnnotation: bad}}}, true, 1},
-		"a slice with a hundred thousand endpoints":   {endpoints(endpointsTo(100_000)...), true, 0},
+		"a slice with a hundred thousand endpoints":   {endpoints(endpointsTo(100_000)...), true, 100_000 - maxEndpoints},
 		"a slice with one address a thousand times":   {endpoints(slices.Repeat(endpointsTo(1), 1000)...), true, 0},
 		"a slice with ten thousand ports":             {slice(func(s *discoveryv1.EndpointSlice) { s.Ports = slicePortsTo(10_000) }), true, 10_000 - maxPorts},
 		"a slice with ports that are none": {slice(func(s *discoveryv1.EndpointSlice) {
@@ -199,4 +201,42 @@ func TestSlicePortsOfSeveralProtocols(t *testing.T) {
 	if want := "[{dns 5353} {quic 443} {web 80}]"; fmt.Sprint(got.Ports) != want || dropped != 0 {
 		t.Errorf("ports %v, dropped %d; want %s", got.Ports, dropped, want)
 	}
+}
+
+// TestUnusedIsCountedAndNamed: what an API server says that cannot be used is
+// counted, in a list and in a watch, and the last object of it is named in one line.
+func TestUnusedIsCountedAndNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New()
+		ports := func(name string, numbers ...int32) *corev1.Service {
+			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n"}}
+			for i, n := range numbers {
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: n})
+			}
+			return s
+		}
+		api.Set("services", ports("bad", 80, 0, 70000), ports("good", 80))
+		s := &sink{kind: model.KindService}
+		w, stop := runWatcher(t, api, s)
+		is := func(count uint64, name string) {
+			t.Helper()
+			synctest.Wait()
+			if row := w.Health().Kinds[model.KindService]; row.Dropped != count || row.LastDropped != name {
+				t.Errorf("%d dropped, the last of %q; want %d and %q", row.Dropped, row.LastDropped, count, name)
+			}
+		}
+		is(2, "n/bad")
+		api.Put("services", ports("good", 80, 81))
+		is(2, "n/bad")
+		api.Put("services", ports("good", 80, -1))
+		is(3, "n/good")
+		api.Put("services", ports("two\nlines of "+strings.Repeat("x", 1000), 80)) // no row at all
+		synctest.Wait()
+		if row := w.Health().Kinds[model.KindService]; row.Dropped != 4 || strings.Contains(row.LastDropped, "\n") || len(row.LastDropped) > 400 {
+			t.Errorf("%d dropped, the last of %q", row.Dropped, row.LastDropped)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -218,6 +218,10 @@ const (
 	maxText  = 256 << 10 // all labels of an object, or one annotation
 	maxPorts = 4096      // of a Service, a slice or a pod
 	maxAddrs = 1024      // of a Service or a pod
+
+	// maxEndpoints is ten times what an API server accepts in a slice. The cost of a
+	// change to a slice may grow with the square of it.
+	maxEndpoints = 10_000
 )
 
 // usableName reports whether s can be the name of an object or namespace: what

@@ -32,10 +32,11 @@ func (c converter) slice(o *discoveryv1.EndpointSlice) (s *model.EndpointSlice, 
 		Version: versionNumber(o.ResourceVersion),
 	}
 	s.Ports, dropped = slicePorts(o.Ports)
-	if len(o.Endpoints) > 0 {
-		s.Endpoints = make([]model.SliceEndpoint, 0, len(o.Endpoints))
+	n := min(len(o.Endpoints), maxEndpoints)
+	if dropped += len(o.Endpoints) - n; n > 0 {
+		s.Endpoints = make([]model.SliceEndpoint, 0, n)
 	}
-	for i := range o.Endpoints {
+	for i := range n {
 		if e, ok := sliceEndpoint(&o.Endpoints[i], o.Namespace); ok && ofType(e.Addr, o.AddressType) {
 			s.Endpoints = append(s.Endpoints, e)
 			if z := o.Endpoints[i].Zone; z != nil && *z != e.Zone {

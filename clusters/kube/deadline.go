@@ -43,7 +43,7 @@ func (l *listWatch) page(ctx context.Context, o metav1.ListOptions) (runtime.Obj
 // event and bookmark.
 func (l *listWatch) open(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	given, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(l.watchIdle, cancel)
+	timer := time.AfterFunc(l.listDeadline, cancel)
 	w, err := l.kind.watch(given, o)
 	if inTime := timer.Stop(); !inTime || err != nil {
 		cancel()
@@ -51,7 +51,7 @@ func (l *listWatch) open(ctx context.Context, o metav1.ListOptions) (watch.Inter
 			w.Stop()
 		}
 		if !inTime && ctx.Err() == nil {
-			err = &overdue{fmt.Sprintf("a watch was not answered within %v", l.watchIdle)}
+			err = &overdue{fmt.Sprintf("a watch was not answered within %v", l.listDeadline)}
 		}
 		return nil, err
 	}

@@ -45,13 +45,25 @@ func (h *health) Health() model.SourceHealth {
 	return h.now
 }
 
+// unused notes that parts of an object could not be used. Its name comes from
+// outside, and may be anything.
+func (h *health) unused(k model.Kind, o metav1.Object, dropped int) {
+	if dropped == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row := &h.now.Kinds[k]
+	row.Dropped += uint64(dropped)
+	row.LastDropped = clip(strings.ToValidUTF8(strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"), "?"))
+}
+
 // heard notes an answer, an event or a bookmark, at resourceVersion version.
-func (h *health) heard(k model.Kind, now time.Time, version string, dropped int) {
+func (h *health) heard(k model.Kind, now time.Time, version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row := &h.now.Kinds[k]
 	row.Answered, row.LastEvent = true, now
-	row.Dropped += uint64(dropped)
 	if version != "" {
 		row.Version = version
 	}

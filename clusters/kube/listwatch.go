@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ type listWatch struct {
 
 	listDeadline, watchIdle time.Duration
 	silent                  atomic.Bool // the last watch was given up, and what it has not told must be listed
-	again                   bool        // for that the reflector returned
+	again                   bool        // the reflector returned for that, or a watch that was never answered
 }
 
 // IsWatchListSemanticsUnSupported keeps the reflector from streaming the list
@@ -61,6 +62,7 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 	}
 	defer leave()
 
+	l.silent.Store(false) // what the last watch has not told is found
 	options := metav1.ListOptions{Limit: l.pageSize}
 	for start := true; ; start = false {
 		page, err := l.page(ctx, options)
@@ -79,16 +81,18 @@ func (l *listWatch) ListWithContext(ctx context.Context, _ metav1.ListOptions) (
 		l.feed.health.worked(l.feed.kind, listRequest)
 		b := l.feed.batch(now)
 		b.SnapshotStart, b.SnapshotEnd = start, rest == ""
-		dropped := 0
 		err = meta.EachListItem(page, func(o runtime.Object) error {
-			_, n := l.feed.convert.add(&b, o)
-			dropped += n
+			if _, dropped := l.feed.convert.add(&b, o); dropped > 0 {
+				if m, err := meta.Accessor(o); err == nil {
+					l.feed.health.unused(l.feed.kind, m, dropped)
+				}
+			}
 			return nil
 		})
 		if err != nil {
 			return nil, l.failed(ctx, listRequest, now, err)
 		}
-		l.feed.health.heard(l.feed.kind, now, version, dropped)
+		l.feed.health.heard(l.feed.kind, now, version)
 		if err := l.feed.page(ctx, b); err != nil {
 			return nil, err
 		}
@@ -107,6 +111,8 @@ func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) 
 		return nil, apierrors.NewResourceExpired("the last watch was silent")
 	}
 	w, err := l.open(ctx, o)
+	var late *overdue
+	l.again = errors.As(err, &late)
 	if err != nil {
 		if now := time.Now(); !l.without(ctx, watchRequest, now, err) {
 			err = l.failed(ctx, watchRequest, now, err)

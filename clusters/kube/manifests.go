@@ -198,7 +198,7 @@ func (m *Manifests) tell(now time.Time) {
 		}
 	}
 	for k := range model.Kinds {
-		m.heard(k, now, "", 0)
+		m.heard(k, now, "")
 	}
 	if broken == nil {
 		m.all(model.NoTrouble, "", now)

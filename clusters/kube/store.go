@@ -90,7 +90,8 @@ func (f *feed) change(object any, gone bool) {
 	if gone {
 		it.batch.Deletes = []model.NamespacedName{it.name}
 	}
-	f.health.heard(f.kind, now, m.GetResourceVersion(), dropped)
+	f.health.unused(f.kind, m, dropped)
+	f.health.heard(f.kind, now, m.GetResourceVersion())
 	f.listening(false)
 	defer f.listening(true)
 	select {
@@ -182,7 +183,7 @@ func (f *feed) Delete(object any) error { f.event(object, "delete"); return nil 
 // Bookmark is called by the reflector when the API server says that nothing
 // else has happened up to a version.
 func (f *feed) Bookmark(version string) error {
-	f.health.heard(f.kind, time.Now(), version, 0)
+	f.health.heard(f.kind, time.Now(), version)
 	f.listening(true)
 	return nil
 }

@@ -109,14 +109,18 @@ const resetAfter = 30 * time.Second
 func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
 	silent := logr.Discard()
 	ctx = klog.NewContext(ctx, silent)
-	backoff := retry
-	r := cache.NewReflectorWithOptions(lw, lw.kind.example, lw.feed, cache.ReflectorOptions{
-		Name: w.config.Source.String(), Logger: &silent, Backoff: &backoff,
-	})
+	reflector := func() *cache.Reflector {
+		backoff := retry
+		return cache.NewReflectorWithOptions(lw, lw.kind.example, lw.feed, cache.ReflectorOptions{
+			Name: w.config.Source.String(), Logger: &silent, Backoff: &backoff,
+		})
+	}
+	r := reflector()
 	_ = retry.DelayWithReset(kubeclock.RealClock{}, resetAfter).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		_ = r.ListAndWatchWithContext(ctx) // noted by listWatch, tried again
-		for lw.again && ctx.Err() == nil { // at once, as watchIdle has passed
+		for (lw.silent.Load() || lw.again) && ctx.Err() == nil { // at once, as a deadline has passed
 			lw.again = false
+			r = reflector() // whose back-off begins anew
 			_ = r.ListAndWatchWithContext(ctx)
 		}
 		return false, nil

@@ -102,24 +102,25 @@ endpoints: [{addresses: [%[2]s]}]
 		t.Fatal(err)
 	}
 
-	// A second secret, younger, and one that claims the own ID.
-	second := secretWith("remote-copy", map[string][]byte{"east": east.KubeconfigFor("another-token"), "hub": east.Kubeconfig()})
-	withCopy := []string{"east remote-copy conflict 0", "east remote-east synced 1", "hub remote-copy conflict 0", "hub synced 1"}
+	// A second secret, younger, that claims the own ID as well. If it is not older
+	// than a second, its name comes later too.
+	second := secretWith("remote-east-copy", map[string][]byte{"east": east.KubeconfigFor("another-token"), "hub": east.Kubeconfig()})
+	withCopy := []string{"east remote-east synced 1", "east remote-east-copy conflict 0", "hub remote-east-copy conflict 0", "hub synced 1"}
 	hub.CreateSecret(t, second.DeepCopy())
 	states(withCopy...)
-	deleteSecret(t, hub, "remote-copy")
+	deleteSecret(t, hub, "remote-east-copy")
 	states("east remote-east synced 1", "hub synced 1") // and has not been restarted
 	hub.CreateSecret(t, second.DeepCopy())
 	states(withCopy...)
 	offers(both...)
 	for _, id := range []string{"east", "hub"} {
 		if log := s.Log(); !slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
-			return strings.Contains(line, "WARN") && strings.Contains(line, "remote-copy") && strings.Contains(line, id)
+			return strings.Contains(line, "WARN") && strings.Contains(line, "remote-east-copy") && strings.Contains(line, id)
 		}) {
 			t.Errorf("the log does not warn of the second claim on %s:\n%s", id, log)
 		}
 	}
-	deleteSecret(t, hub, "remote-copy")
+	deleteSecret(t, hub, "remote-east-copy")
 	states("east remote-east synced 1", "hub synced 1")
 
 	// Gone with its secret, and back with it.
