@@ -171,12 +171,10 @@ const stateNotBalanced = "not balanced"
 func explainPort(d *model.Definition, p model.Port) ExplainedPort {
 	v := ExplainedPort{ServicePort: ServicePort{Name: p.Name, Port: p.Number, Protocol: p.Protocol.String(), TargetPort: p.TargetPort}}
 	switch {
-	case xds.Balanced(d, p):
+	case xds.Router.Balances(d, p):
 		v.Resource = xds.ClusterName(p.Number, d.Key.Host)
 	case p.Protocol == model.UDP || p.Protocol == model.SCTP:
 		v.Why = "clients do not balance over " + p.Protocol.String()
-	case d.Resolution == model.Passthrough:
-		v.Why = "the service is headless: clients connect to the addresses that DNS gives them"
 	case d.Resolution == model.Alias:
 		v.Why = "the service is another name"
 	default:
@@ -192,6 +190,9 @@ func rules(snap *shards.Snapshot, svc *shards.Service) (list []string) {
 		list = append(list, "it is shown to no client (exportTo)")
 	} else if shown != model.Everywhere {
 		list = append(list, "it is shown to clients "+shown.String()+" only (exportTo)")
+	}
+	if d.Resolution == model.Passthrough {
+		list = append(list, "it is headless: sidecars connect to the address that was asked for, gateways and gRPC clients balance over its endpoints")
 	}
 	if d.NodeLocal() {
 		list = append(list, "each client is given the endpoints on its own node only (internalTrafficPolicy: Local)")

@@ -160,7 +160,7 @@ func TestExplainRules(t *testing.T) {
 		"no such port": {func(_ *model.Definition, s *model.Slice) { s.Ports[0].Name = "web" },
 			"1 unmatched: port names differ", ""},
 		"UDP":      {func(d *model.Definition, _ *model.Slice) { d.Ports[0].Protocol = model.UDP }, "1 not balanced: clients do not balance over UDP", ""},
-		"headless": {func(d *model.Definition, _ *model.Slice) { d.Resolution = model.Passthrough }, "1 not balanced: the service is headless", ""},
+		"headless": {func(d *model.Definition, _ *model.Slice) { d.Resolution = model.Passthrough }, "1 of 1 endpoint is served", "it is headless: sidecars connect to the address that was asked for, gateways and gRPC clients balance over its endpoints"},
 		"alias": {func(d *model.Definition, s *model.Slice) {
 			d.Resolution, d.Winner.AliasOf, s.Endpoints = model.Alias, "example.com", nil
 		}, "it is another name of example.com", "it is another name of example.com"},

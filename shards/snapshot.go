@@ -24,6 +24,7 @@ type Snapshot struct {
 	changes     []change                    // by Revision, then key
 	definitions []change                    // by DefinitionRevision, then key
 	aliases     table.Frozen[alias]
+	ports       table.Frozen[portChange]
 	synced      map[model.ShardKey]model.Synced
 }
 
@@ -83,6 +84,25 @@ func (s *Snapshot) Aliases(host string) []*Service {
 	}
 	slices.SortFunc(found, func(a, b *Service) int { return a.Key.Compare(b.Key) })
 	return found
+}
+
+// PortRevision returns the revision at which a service that has a port, or an
+// alias of such a one, was last defined; 0 if none ever was.
+func (s *Snapshot) PortRevision(port uint16) uint64 {
+	c, _ := s.ports.Get(portChange{port: port})
+	return c.revision
+}
+
+// PortsSince yields the ports whose PortRevision is greater than a revision,
+// in ascending order. There are far fewer ports than services: all are looked at.
+func (s *Snapshot) PortsSince(revision uint64) iter.Seq[uint16] {
+	return func(yield func(uint16) bool) {
+		for c := range s.ports.All() {
+			if c.revision > revision && !yield(c.port) {
+				return
+			}
+		}
+	}
 }
 
 // Len returns the number of services.

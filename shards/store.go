@@ -34,6 +34,7 @@ type Store struct {
 	definitions log
 	graves      *table.Tree[*Service] // tombstones, by Revision
 	aliases     *table.Tree[alias]    // by what they stand for
+	ports       *table.Tree[portChange]
 	synced      map[model.ShardKey]model.Synced
 }
 
@@ -53,6 +54,7 @@ func NewStore(tombstones int) *Store {
 			return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Key.Compare(b.Key)) < 0
 		}),
 		aliases: table.NewTree(func(a, b alias) bool { return cmp.Or(strings.Compare(a.of, b.of), a.key.Compare(b.key)) < 0 }),
+		ports:   table.NewTree(func(a, b portChange) bool { return a.port < b.port }),
 		synced:  map[model.ShardKey]model.Synced{},
 	}
 	s.publish()
@@ -97,7 +99,7 @@ func (s *Store) publish() *Snapshot {
 	snap := &Snapshot{
 		Revision: s.revision, DefinitionRevision: s.definition, Floor: s.floor, synced: s.synced,
 		index: s.index.Freeze(), services: s.services.Freeze(), changes: s.changes, definitions: s.definitions,
-		aliases: s.aliases.Freeze(),
+		aliases: s.aliases.Freeze(), ports: s.ports.Freeze(),
 	}
 	s.current.Store(snap)
 	return snap
@@ -120,6 +122,7 @@ func (s *Store) set(d *model.ServiceDelta) {
 		s.definition = s.revision
 		svc.RemovedPorts = removedPorts(old, d.Definition, s.revision)
 		svc.Withdrawn = withdrawn(old, d.Definition, s.revision)
+		s.markPorts(old)
 		s.setAlias(old, svc)
 		s.definitions.add(change{s.revision, id})
 	}
@@ -136,6 +139,9 @@ func (s *Store) set(d *model.ServiceDelta) {
 		s.graves.Set(svc)
 	case !existed:
 		s.index.Set(&slot{d.Key, id})
+	}
+	if svc.DefinitionRevision == s.revision {
+		s.markPorts(svc)
 	}
 }
 
@@ -236,6 +242,43 @@ func (s *Store) setAlias(old, svc *Service) {
 	}
 	if is != "" {
 		s.aliases.Set(alias{is, svc.Key})
+	}
+}
+
+// portChange is the revision at which a service that has a port was last
+// defined, or an alias of such a one.
+type portChange struct {
+	port     uint16
+	revision uint64
+}
+
+// markPorts notes a definition, as it was or as it is. An alias concerns the
+// ports of what it stands for. Several links of a chain may change in one delta:
+// whichever is cut first, or tied last, sees the rest of the chain.
+func (s *Store) markPorts(svc *Service) {
+	if svc == nil || svc.Definition == nil {
+		return
+	}
+	for _, p := range svc.Definition.Ports {
+		s.ports.Set(portChange{p.Number, s.revision})
+	}
+	seen := map[string]bool{}
+	for hosts := []string{svc.Definition.AliasOf()}; len(hosts) > 0; hosts = hosts[1:] {
+		host := hosts[0]
+		if host == "" || seen[host] {
+			continue
+		}
+		seen[host] = true
+		for p := range s.index.Freeze().From(&slot{key: model.ServiceKey{Host: host}}) {
+			if p.key.Host != host {
+				break
+			}
+			d := s.services.Get(p.id).Definition
+			for _, p := range d.Ports {
+				s.ports.Set(portChange{p.Number, s.revision})
+			}
+			hosts = append(hosts, d.AliasOf())
+		}
 	}
 }
 

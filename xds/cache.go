@@ -14,6 +14,7 @@ const DefaultCacheBytes = 256 << 20
 type cacheKey struct {
 	url   string
 	class Class
+	tls   bool   // for clients that can speak mutual TLS
 	owner any    // *model.Definition, *shards.Service, a revision
 	port  uint16 // service port, or port of the listener
 	scope string // namespace of the clients, where it matters

@@ -28,15 +28,13 @@ func adsSource() *corev3.ConfigSource {
 	}
 }
 
-// renderCluster renders the cluster of a port of a service.
-func renderCluster(name string, d *model.Definition, p model.Port) (*Resource, error) {
+// renderCluster renders the cluster of a port of a service, which is either
+// balanced over or direct.
+func renderCluster(name string, d *model.Definition, p model.Port, how reach, tls bool) (*Resource, error) {
 	c := &clusterv3.Cluster{
-		Name:                 name,
-		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(), ServiceName: name},
-		ConnectTimeout:       durationpb.New(10 * time.Second),
-		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
-		CircuitBreakers:      noCircuitBreakers(),
+		Name:            name,
+		ConnectTimeout:  durationpb.New(10 * time.Second),
+		CircuitBreakers: noCircuitBreakers(),
 		Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
 			"istio": {Fields: map[string]*structpb.Value{"services": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{
 				structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
@@ -46,6 +44,23 @@ func renderCluster(name string, d *model.Definition, p model.Port) (*Resource, e
 				}}),
 			}})}},
 		}},
+	}
+	if how == direct {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
+		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+	} else {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
+		c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(), ServiceName: name}
+		c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
+	}
+	if tls && how == balanced {
+		// Where the address is the client's own choice, no endpoint says what it
+		// accepts: plaintext is what all accept.
+		matches, err := socketMatches(d, p)
+		if err != nil {
+			return nil, err
+		}
+		c.TransportSocketMatches = matches
 	}
 	options := &upstreamv3.HttpProtocolOptions{}
 	switch {

@@ -40,10 +40,36 @@ func classOf(n *corev3.Node) Class {
 	return Sidecar
 }
 
-// hasCluster reports whether clients of this class are given a cluster with
-// endpoints for a port of d.
+// reach is how clients of a class get to a port of a service.
+type reach uint8
+
+const (
+	unreached reach = iota // they have no cluster for it
+	balanced               // they are given its endpoints and balance over them
+	direct                 // they connect to the address that they were asked for
+)
+
+// reaches tells how clients of this class get to a port of d. A headless service
+// has no address of its own: a sidecar sees to which of its endpoints the
+// workload connects and goes there; the others are not asked for an address, and
+// balance (I:1C). An alias is reached by what it stands
+// for (alias.go).
+func (c Class) reaches(d *model.Definition, p model.Port) reach {
+	switch {
+	case p.Protocol == model.UDP || p.Protocol == model.SCTP:
+		return unreached // HTTP and TCP are what is balanced
+	case d.Resolution == model.ClientSideLB, d.Resolution == model.Passthrough && c != Sidecar:
+		return balanced
+	case d.Resolution == model.Passthrough:
+		return direct
+	}
+	return unreached
+}
+
+// hasCluster reports whether clients of this class are given a cluster for a
+// port of d.
 func (c Class) hasCluster(d *model.Definition, p model.Port) bool {
-	return d.Resolution == model.ClientSideLB && p.Protocol != model.UDP && p.Protocol != model.SCTP
+	return c.reaches(d, p) != unreached
 }
 
 // clusterPort returns the port of d that the cluster of a port number stands

@@ -61,6 +61,7 @@ type encoder struct {
 	out     []byte
 
 	leaveOut func(shards.Candidate) bool // nil: none
+	tls      bool                        // the client can speak mutual TLS
 }
 
 // assignment encodes the ClusterLoadAssignment of a port of s: what is served,
@@ -143,7 +144,7 @@ func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []
 	e.point = appendHead(e.point, fieldAddressSocket, len(e.socket))
 	e.point = append(e.point, e.socket...)
 	if w := c.Endpoint.Workload; w != nil && w.Identity != nil {
-		e.point = e.appendMetadata(e.point, w)
+		e.point = e.appendMetadata(e.point, w, e.tls && speaksTLS(w))
 	}
 	if weight != 1 {
 		e.point = appendUint32Value(e.point, fieldLbWeight, weight)
@@ -153,7 +154,8 @@ func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []
 
 // appendMetadata appends the filter metadata that Istio's telemetry reads:
 // istio.workload = "name;namespace;canonical name;canonical revision;cluster".
-func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance) []byte {
+// With tls it says as well that the workload accepts mutual TLS.
+func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance, tls bool) []byte {
 	const filter, field = "istio", "workload"
 	name, revision := canonical(w)
 	text := len(w.Name) + len(w.Identity.Namespace) + len(name) + len(revision) + len(w.Identity.Cluster) + 4
@@ -162,7 +164,14 @@ func (e *encoder) appendMetadata(b []byte, w *model.WorkloadInstance) []byte {
 	entry := sizeBytes(fieldMapKey, len(field)) + sizeBytes(fieldMapValue, value)
 	fields := sizeBytes(fieldStructFields, entry)
 	filters := sizeBytes(fieldMapKey, len(filter)) + sizeBytes(fieldMapValue, fields)
-	b = appendHead(b, fieldLbMetadata, sizeBytes(fieldMetadataFilter, filters))
+	size := sizeBytes(fieldMetadataFilter, filters)
+	if tls {
+		size += len(tlsMetadata)
+	}
+	b = appendHead(b, fieldLbMetadata, size)
+	if tls {
+		b = append(b, tlsMetadata...)
+	}
 	b = appendHead(b, fieldMetadataFilter, filters)
 	b = appendText(b, fieldMapKey, filter)
 	b = appendHead(b, fieldMapValue, fields)

@@ -69,9 +69,9 @@ func TestEnvoy(t *testing.T) {
 				}
 				r.mu.Lock()
 				want := map[string][]string{}
-				for name, c := range r.world.slowClusters() {
+				for name, c := range r.world.slowClusters(Sidecar) {
 					want[name] = []string{}
-					for _, g := range slowAssignment(name, c.state, c.port).Endpoints {
+					for _, g := range c.assignment(name).Endpoints {
 						for _, x := range g.LbEndpoints {
 							a := x.GetEndpoint().Address.GetSocketAddress()
 							want[name] = append(want[name], net.JoinHostPort(a.Address, fmt.Sprint(a.GetPortValue())))

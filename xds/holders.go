@@ -37,9 +37,9 @@ func ParseClusterName(name string) (port uint16, host string, ok bool) {
 	return port, host, ok
 }
 
-// Balanced reports whether clients are given a cluster and endpoints for a port
+// Balances reports whether clients of a class are given the endpoints of a port
 // of a service, to balance over.
-func Balanced(d *model.Definition, p model.Port) bool { return Sidecar.hasCluster(d, p) }
+func (c Class) Balances(d *model.Definition, p model.Port) bool { return c.reaches(d, p) == balanced }
 
 // Patience with streams that are in use when somebody asks for holders.
 const (

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -15,6 +16,7 @@ import (
 // client follows the protocol as Envoy does, one stream after another, with
 // requests and responses that take their time.
 type client struct {
+	node       *corev3.Node
 	delta      bool
 	everything bool // subscribes to all clusters, and to the endpoints of those it has
 	session    *session
@@ -42,7 +44,7 @@ func (c *client) connect(limits *Limits) {
 	c.session = newSession(c.delta, limits)
 	c.requests, c.responses, c.nonce = nil, nil, map[string]string{}
 	for _, url := range clientTypes {
-		r := request{node: testNode, url: url}
+		r := request{node: c.node, url: url}
 		if c.delta {
 			r.initial = map[string]string{}
 			for n, hash := range c.have[url] {
@@ -162,7 +164,8 @@ func TestClientsConverge(t *testing.T) {
 		for _, url := range clientTypes {
 			c.names[url], c.have[url] = map[string]bool{}, map[string]uint64{}
 		}
-		c.names[RouteType][proxyName] = true
+		c.names[RouteType][proxyName], c.names[RouteType]["80"] = true, true
+		c.node = rapid.SampledFrom([]*corev3.Node{testNode, testRouter, testMeshNode}).Draw(t, "node")
 		last := clusterName(80, "", "last")
 		if !c.everything {
 			c.names[ListenerType][proxyName] = true
@@ -250,7 +253,10 @@ func TestClientsConverge(t *testing.T) {
 					protocol := rapid.SampledFrom([]model.Protocol{model.TCP, model.UDP, model.GRPC}).Draw(t, "protocol")
 					w.define(k, model.ClientSideLB, model.Port{Name: portName(80), Number: 80, Protocol: protocol}, model.Port{Name: "z", Number: 80, Protocol: model.HTTP})
 				case what == 2:
-					w.define(k, rapid.SampledFrom([]model.Resolution{model.ClientSideLB, model.Passthrough}).Draw(t, "resolution"), model.Port{Name: portName(80), Number: 80})
+					w.define(k, rapid.SampledFrom([]model.Resolution{model.ClientSideLB, model.Passthrough, model.Alias}).Draw(t, "resolution"), model.Port{Name: portName(80), Number: 80})
+					if s := w.services[k].definition; s.Resolution == model.Alias {
+						s.Winner.AliasOf = rapid.SampledFrom(hosts).Draw(t, "alias of")
+					}
 				case what == 3 || w.services[k] == nil:
 					w.defineHTTP(k, ports...)
 				default:
@@ -331,10 +337,10 @@ func TestClientsConverge(t *testing.T) {
 			}
 			return ok && condemned.hash == hash
 		}
-		clusters := w.slowClusters()
+		clusters := w.slowClusters(c.session.node.Class)
 		missing := 0
 		for n, sc := range clusters {
-			want, err := renderCluster(n, sc.state.definition, sc.port)
+			want, err := renderCluster(n, sc.state.definition, sc.port, c.session.node.Class.reaches(sc.state.definition, sc.port), c.session.node.TLS)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,16 +374,15 @@ func TestClientsConverge(t *testing.T) {
 			if !ok {
 				t.Fatalf("the client waits for the endpoints of %s", n)
 			}
-			sc := clusters[n]
-			want := slowAssignment(n, sc.state, sc.port)
+			want := clusters[n].assignment(n)
 			if got := unmarshalAssignment(t, c.body[hash]); !proto.Equal(got, want) {
 				t.Fatalf("endpoints of %s:\n got %v\nwant %v", n, got, want)
 			}
 		}
-		for _, url := range []string{ListenerType, RouteType} {
+		for _, x := range []struct{ url, name string }{{ListenerType, proxyName}, {RouteType, proxyName}, {RouteType, "80"}} {
 			v := &view{renderer: newRenderer(t), snapshot: w.store.Load(), node: c.session.node}
-			if got, want := c.have[url][proxyName], v.get(url, proxyName).Hash; got != want && !without(url, proxyName, want) {
-				t.Fatalf("%s: version %x, want %x", ShortType(url), got, want)
+			if got, want := c.have[x.url][x.name], v.get(x.url, x.name).Hash; got != want && !without(x.url, x.name, want) {
+				t.Fatalf("%s %s: version %x, want %x", ShortType(x.url), x.name, got, want)
 			}
 		}
 	})

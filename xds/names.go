@@ -29,6 +29,15 @@ func ShortType(url string) string {
 	return url[strings.LastIndexAny(url, "./")+1:]
 }
 
+// routeName returns the name of the routes of a port, as in Istio.
+func routeName(port uint16) string { return strconv.Itoa(int(port)) }
+
+// parseRouteName is the inverse of routeName.
+func parseRouteName(name string) (port uint16, ok bool) {
+	n, err := strconv.ParseUint(name, 10, 16)
+	return uint16(n), err == nil && n > 0 && routeName(uint16(n)) == name
+}
+
 // clusterName returns the name of the cluster of a service port as Istio writes
 // it: outbound|PORT|SUBSET|HOST.
 func clusterName(port uint16, subset, host string) string {

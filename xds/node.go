@@ -23,6 +23,7 @@ type Node struct {
 	Cluster      model.ClusterID
 	NodeName     string // of the Kubernetes node that it runs on
 	IstioVersion string
+	TLS          bool // it has the certificates of a mesh
 	UserAgent    string
 	ProxyPort    uint16 // where its outbound HTTP listener listens
 }
@@ -49,6 +50,7 @@ func newNode(n *corev3.Node) Node {
 	node.Cluster = model.ClusterID(md["CLUSTER_ID"].GetStringValue())
 	node.NodeName = md["NODE_NAME"].GetStringValue()
 	node.IstioVersion = md["ISTIO_VERSION"].GetStringValue()
+	node.TLS = node.IstioVersion != "" && node.Class != GRPC
 	if p, ok := portValue(md["HTTP_PROXY_PORT"]); ok {
 		node.ProxyPort = p
 	}

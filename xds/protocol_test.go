@@ -248,10 +248,10 @@ var sharedTranscripts = []struct{ name, script string }{
 		set a 80 81
 		del a
 		set b 80`},
-	{"headless, UDP and unchanged services have no clusters", `
+	{"UDP has no clusters, and a headless service has one", `
 		set a 53 udp; set b 80 passthrough; set c 80
 		> CDS
-		< CDS c:80`},
+		< CDS b:80 c:80`},
 	{"nothing that clients see changed", `
 		set a 80
 		> CDS
@@ -265,6 +265,17 @@ var sharedTranscripts = []struct{ name, script string }{
 }
 
 var deltaTranscripts = []struct{ name, script string }{
+	{"a headless service has no endpoints for a sidecar", `
+		set a 80; ep a 10.0.0.1
+		> EDS +a:80
+		< EDS a:80[10.0.0.1]
+		> EDS ack
+		set a 80 passthrough
+		< EDS a:80
+		> EDS ack
+		ep a 10.0.0.2
+		set a 80; ep a 10.0.0.2
+		< EDS a:80[10.0.0.2]`},
 	{"wildcard, legacy and explicit", `
 		set a 80; set b 80 81
 		> CDS
@@ -637,8 +648,8 @@ var deltaTranscripts = []struct{ name, script string }{
 		< Foo -x -y
 		> Bar
 		< Bar
-		> RDS +80 +http_proxy
-		< RDS http_proxy -80`},
+		> RDS +80 +http_proxy +0 +080 +65536 +x
+		< RDS 80 http_proxy -0 -080 -65536 -x`},
 	{"too many names", `
 		> EDS +a:1 +a:2 +a:3 +a:4
 		< EDS a:1 a:2 a:3 a:4
@@ -730,8 +741,8 @@ var sotwTranscripts = []struct{ name, script string }{
 		< Foo
 		> Bar
 		< Bar
-		> RDS 80
-		< RDS
+		> RDS 80 x
+		< RDS 80
 		> EDS nonsense
 		< EDS nonsense`},
 	{"a stale nonce is ignored", `

@@ -13,6 +13,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -203,10 +204,16 @@ func TestNastyNames(t *testing.T) {
 			for _, n := range rapid.SliceOfN(rapid.SampledFrom([]uint16{1, 80, 80, 443, 65535}), 1, 4).Draw(t, "ports") {
 				ports = append(ports, model.Port{Name: fmt.Sprint("p", len(ports)), Number: n, Protocol: model.Protocol(rapid.IntRange(0, int(model.SCTP)).Draw(t, "protocol"))})
 			}
-			w.define(k, model.Resolution(rapid.SampledFrom([]uint8{0, 0, 0, 1, 2}).Draw(t, "resolution")), ports...)
+			w.define(k, rapid.SampledFrom([]model.Resolution{model.ClientSideLB, model.ClientSideLB, model.ClientSideLB, model.Passthrough, model.Alias}).Draw(t, "resolution"), ports...)
+			d := w.services[k].definition
+			d.VIPs = []model.ClusterVIPs{{Cluster: "c1", VIPs: []model.Addr{addr("10.96.0.1"), addr(rapid.SampledFrom([]string{"10.96.0.1", "fd00::1"}).Draw(t, "address"))}}, {Cluster: "c2", VIPs: []model.Addr{addr("10.97.0.1")}}}
+			if d.Resolution == model.Alias {
+				d.Winner.AliasOf = host.Draw(t, "alias of")
+			}
 		}
 		w.commit()
 		v := newView(t, w.store.Load())
+		v.node.Cluster = "c1"
 		clusters := map[string]bool{}
 		for r := range v.all(ClusterType) {
 			c := &clusterv3.Cluster{}
@@ -221,8 +228,8 @@ func TestNastyNames(t *testing.T) {
 			}
 			clusters[c.Name] = true
 		}
-		if len(clusters) != len(w.slowClusters()) {
-			t.Fatalf("%d clusters, want %d", len(clusters), len(w.slowClusters()))
+		if len(clusters) != len(w.slowClusters(Sidecar)) {
+			t.Fatalf("%d clusters, want %d", len(clusters), len(w.slowClusters(Sidecar)))
 		}
 		listener := &listenerv3.Listener{}
 		if err := proto.Unmarshal(v.listener().Body(), listener); err != nil {
@@ -231,15 +238,17 @@ func TestNastyNames(t *testing.T) {
 		if err := listener.ValidateAll(); err != nil {
 			t.Fatal(err)
 		}
-		checkRoutes(t, v, clusters)
+		for r := range v.all(RouteType) {
+			checkRoutes(t, r, clusters)
+		}
 	})
 }
 
 // checkRoutes checks what would make Envoy refuse all routes, and that every
 // route leads somewhere.
-func checkRoutes(t *rapid.T, v *view, clusters map[string]bool) {
+func checkRoutes(t *rapid.T, r *Resource, clusters map[string]bool) {
 	routes := &routev3.RouteConfiguration{}
-	if err := proto.Unmarshal(v.routes().Body(), routes); err != nil {
+	if err := proto.Unmarshal(r.Body(), routes); err != nil {
 		t.Fatal(err)
 	}
 	if err := routes.ValidateAll(); err != nil {
@@ -260,6 +269,85 @@ func checkRoutes(t *rapid.T, v *view, clusters map[string]bool) {
 		if c := h.Routes[0].GetRoute().GetCluster(); !clusters[c] {
 			t.Fatalf("a route leads to %q, which is no cluster", c)
 		}
+	}
+}
+
+// Routes of a port: by address in the client's own cluster, and by the names of
+// aliases, whatever ports those have.
+func TestPortRoutes(t *testing.T) {
+	w := newWorld(0)
+	a, b := key("a.default.svc.cluster.local"), model.ServiceKey{Host: "b.other.svc.cluster.local", Namespace: "other"}
+	alias := func(host, of string, v model.Visibility) {
+		k := model.ServiceKey{Host: host, Namespace: "other"}
+		w.define(k, model.Alias)
+		w.services[k].definition.Winner.AliasOf, w.services[k].definition.Winner.Visibility = of, v
+	}
+	w.defineHTTP(a, 80, 81)
+	w.services[a].definition.VIPs = []model.ClusterVIPs{{Cluster: "c1", VIPs: []model.Addr{addr("10.96.0.1"), addr("fd00::1")}}, {Cluster: "c2", VIPs: []model.Addr{addr("10.97.0.1")}}}
+	w.define(b, model.Passthrough, model.Port{Name: "http", Number: 80, Protocol: model.HTTP}, model.Port{Name: "tcp", Number: 81, Protocol: model.TCP})
+	alias("door.other.svc.cluster.local", a.Host, model.Everywhere)
+	alias("gate.other.svc.cluster.local", "door.other.svc.cluster.local", model.Everywhere)
+	alias("hidden.other.svc.cluster.local", a.Host, model.VisibleIn("other"))
+	alias("nothing.other.svc.cluster.local", "nowhere", model.Everywhere)
+	alias("x.other.svc.cluster.local", "y.other.svc.cluster.local", model.Everywhere)
+	alias("y.other.svc.cluster.local", "x.other.svc.cluster.local", model.Everywhere)
+	w.commit()
+	v := newView(t, w.store.Load())
+	v.node.Cluster = "c1"
+	hosts := func(name string) map[string]string {
+		routes := &routev3.RouteConfiguration{}
+		if err := proto.Unmarshal(v.get(RouteType, name).Body(), routes); err != nil || routes.Name != name {
+			t.Fatalf("%s: %v, %v", name, routes, err)
+		}
+		list := map[string]string{}
+		for _, h := range routes.VirtualHosts {
+			list[h.Name] = strings.Join(h.Domains, " ")
+		}
+		return list
+	}
+	forms := func(port string, names ...string) string {
+		var list []string
+		for _, n := range names {
+			list = append(list, n, n+":"+port)
+		}
+		return strings.Join(list, " ")
+	}
+	others := func(port string) string {
+		return forms(port, "door.other.svc.cluster.local", "door.other.svc", "door.other", "gate.other.svc.cluster.local", "gate.other.svc", "gate.other")
+	}
+	own := []string{"a.default.svc.cluster.local", "a.default.svc", "a.default", "a"}
+	for name, want := range map[string]map[string]string{
+		"80": {
+			"a.default.svc.cluster.local:80": forms("80", own...) + " " + others("80") + " " + forms("80", "10.96.0.1", "[fd00::1]"),
+			"b.other.svc.cluster.local:80":   forms("80", "b.other.svc.cluster.local", "b.other.svc", "b.other"),
+		},
+		"81": {"a.default.svc.cluster.local:81": forms("81", own...) + " " + others("81") + " " + forms("81", "10.96.0.1", "[fd00::1]")},
+		"82": {},
+	} {
+		if diff := cmp.Diff(want, hosts(name)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if got := hosts(proxyName)["a.default.svc.cluster.local:81"]; !strings.Contains(got, "gate.other:81") || strings.Contains(got, "gate.other ") || strings.Contains(got, "10.96") {
+		t.Errorf("the proxy's route has %s", got)
+	}
+}
+
+// What another port's routes depend on does not touch them.
+func TestRoutesOfAnotherPort(t *testing.T) {
+	w := newWorld(0)
+	w.defineHTTP(key("a"), 80)
+	w.defineHTTP(key("b"), 81)
+	before := newView(t, w.commit())
+	alias := model.ServiceKey{Host: "alias", Namespace: "default"}
+	w.define(alias, model.Alias)
+	w.services[alias].definition.Winner.AliasOf = "b"
+	after := &view{renderer: before.renderer, snapshot: w.commit(), node: before.node}
+	if got := after.changed(RouteType, before.snapshot.Revision); fmt.Sprint(got) != "[81 http_proxy]" {
+		t.Errorf("changed: %v", got)
+	}
+	if before.get(RouteType, "80") != after.get(RouteType, "80") || before.get(RouteType, "81") == after.get(RouteType, "81") {
+		t.Error("port 80 was rendered again, or 81 was not")
 	}
 }
 

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,17 @@ type renderer struct {
 	failed        func(url, name string, err error)
 
 	// The last answers of view.changed: most streams ask with the same cursor.
-	changedClusters, changedEndpoints [classes]atomic.Pointer[changes]
+	changedClusters, changedEndpoints [classes][2]atomic.Pointer[changes]
+	changedRoutes                     atomic.Pointer[changes]
+}
+
+// last returns what the last clients like this one were answered.
+func (v *view) last(of *[classes][2]atomic.Pointer[changes]) *atomic.Pointer[changes] {
+	tls := 0
+	if v.node.TLS {
+		tls = 1
+	}
+	return &of[v.node.Class][tls]
 }
 
 // changes is the names that may have changed from one revision to another,
@@ -61,12 +72,12 @@ func (v *view) get(url, name string) *Resource {
 			return v.cluster(name, s, p)
 		}
 	case EndpointType:
-		if c := v.changedEndpoints[v.node.Class].Load(); c != nil && c.until == v.snapshot.Revision {
+		if c := v.last(&v.changedEndpoints).Load(); c != nil && c.until == v.snapshot.Revision {
 			if o := c.owners[name]; o != nil {
 				return v.owned(name, o)
 			}
 		}
-		if s, p, ok := v.service(name); ok {
+		if s, p, ok := v.service(name); ok && v.node.Class.Balances(s.Definition, p) {
 			return v.endpoints(name, s, p)
 		}
 		return emptyAssignment(name)
@@ -78,6 +89,9 @@ func (v *view) get(url, name string) *Resource {
 		if name == proxyName {
 			return v.routes()
 		}
+		if port, ok := parseRouteName(name); ok {
+			return v.portRoutes(name, port)
+		}
 	}
 	return nil
 }
@@ -87,12 +101,30 @@ func (v *view) all(url string) iter.Seq[*Resource] {
 	return func(yield func(*Resource) bool) {
 		switch url {
 		case ClusterType, EndpointType:
-			for s, p := range v.ports() {
+			for s, p := range v.ports(0) {
+				if url == EndpointType && !v.node.Class.Balances(s.Definition, p) {
+					continue
+				}
 				if r := v.get(url, clusterName(p.Number, "", s.Key.Host)); r != nil && !yield(r) {
 					return
 				}
 			}
-		case ListenerType, RouteType:
+		case ListenerType:
+			if r := v.get(url, proxyName); r != nil {
+				yield(r)
+			}
+		case RouteType:
+			ports := map[uint16]struct{}{}
+			for _, p := range v.ports(0) {
+				if routed(p) {
+					ports[p.Number] = struct{}{}
+				}
+			}
+			for _, port := range slices.Sorted(maps.Keys(ports)) {
+				if r := v.get(url, routeName(port)); r != nil && !yield(r) {
+					return
+				}
+			}
 			if r := v.get(url, proxyName); r != nil {
 				yield(r)
 			}
@@ -101,11 +133,15 @@ func (v *view) all(url string) iter.Seq[*Resource] {
 }
 
 // ports yields every port that has a cluster, with the service that defines it
-// for this client, ordered by host and number.
-func (v *view) ports() iter.Seq2[*shards.Service, model.Port] {
+// for this client, ordered by host and number; those with that number, if it is
+// not 0.
+func (v *view) ports(number uint16) iter.Seq2[*shards.Service, model.Port] {
 	return func(yield func(*shards.Service, model.Port) bool) {
 		for s := range v.snapshot.Services() {
 			for _, p := range s.Definition.Ports {
+				if number != 0 && p.Number != number {
+					continue
+				}
 				if chosen, port, ok := v.owner(s.Key.Host, p.Number); ok && chosen == s && port == p && !yield(s, p) {
 					return
 				}
@@ -121,14 +157,11 @@ func (v *view) changed(url string, since uint64) []string {
 	var services iter.Seq[*shards.Service]
 	switch url {
 	case ClusterType:
-		last, services = &v.changedClusters[v.node.Class], v.snapshot.DefinitionsSince(since)
+		last, services = v.last(&v.changedClusters), v.snapshot.DefinitionsSince(since)
 	case EndpointType:
-		last, services = &v.changedEndpoints[v.node.Class], v.snapshot.Since(since)
+		last, services = v.last(&v.changedEndpoints), v.snapshot.Since(since)
 	case RouteType:
-		if v.snapshot.DefinitionRevision > since {
-			return proxyNames
-		}
-		return nil
+		return v.changedRouteNames(since)
 	default:
 		return nil
 	}
@@ -145,7 +178,7 @@ func (v *view) changed(url string, since uint64) []string {
 			for _, p := range s.Definition.Ports {
 				name := clusterName(p.Number, "", s.Key.Host)
 				c.names = append(c.names, name)
-				if port, ok := v.node.Class.clusterPort(s.Definition, p.Number); ok && alone {
+				if port, ok := v.node.Class.clusterPort(s.Definition, p.Number); ok && alone && v.node.Class.Balances(d, port) {
 					c.owners[name] = &owner{service: s, port: port}
 				}
 			}
@@ -164,6 +197,24 @@ func (v *view) changed(url string, since uint64) []string {
 	c.names = slices.Compact(c.names)
 	last.Store(c)
 	return c.of(v.node.Namespace)
+}
+
+// changedRouteNames is changed for routes. That of a port depends on the services
+// that have it, and on their aliases; the snapshot keeps when those changed last.
+func (v *view) changedRouteNames(since uint64) []string {
+	if v.snapshot.DefinitionRevision <= since {
+		return nil
+	}
+	if c := v.changedRoutes.Load(); c != nil && c.since == since && c.until == v.snapshot.Revision {
+		return c.names
+	}
+	c := &changes{since: since, until: v.snapshot.Revision, names: []string{proxyName}}
+	for port := range v.snapshot.PortsSince(since) {
+		c.names = append(c.names, routeName(port))
+	}
+	slices.Sort(c.names)
+	v.changedRoutes.Store(c)
+	return c.names
 }
 
 // of returns the names for clients of a namespace: without those of services
@@ -238,13 +289,16 @@ func (v *view) prefers(a, b *shards.Service) bool {
 }
 
 func (v *view) cluster(name string, s *shards.Service, p model.Port) *Resource {
-	return v.cache.get(cacheKey{url: ClusterType, class: v.node.Class, owner: s.Definition, port: p.Number}, func() *Resource {
-		return v.check(ClusterType, name, func() (*Resource, error) { return renderCluster(name, s.Definition, p) })
+	key := cacheKey{url: ClusterType, class: v.node.Class, tls: v.node.TLS, owner: s.Definition, port: p.Number}
+	return v.cache.get(key, func() *Resource {
+		return v.check(ClusterType, name, func() (*Resource, error) {
+			return renderCluster(name, s.Definition, p, v.node.Class.reaches(s.Definition, p), v.node.TLS)
+		})
 	})
 }
 
 func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource {
-	key := cacheKey{url: EndpointType, class: v.node.Class, owner: s, port: p.Number}
+	key := cacheKey{url: EndpointType, class: v.node.Class, tls: v.node.TLS, owner: s, port: p.Number}
 	if s.Definition.NodeLocal() {
 		key.scope = string(v.node.Cluster) + "/" + v.node.NodeName
 	}
@@ -254,7 +308,7 @@ func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource
 			e = &encoder{}
 		}
 		defer v.encoders.Put(e)
-		e.leaveOut = nil
+		e.leaveOut, e.tls = nil, v.node.TLS
 		if s.Definition.NodeLocal() {
 			e.leaveOut = v.elsewhere
 		}
@@ -279,8 +333,19 @@ func (v *view) routes() *Resource {
 	key := cacheKey{url: RouteType, class: v.node.Class, owner: v.snapshot.DefinitionRevision, scope: v.node.Namespace + "/" + v.node.Domain}
 	return v.cache.get(key, func() *Resource {
 		return v.check(RouteType, proxyName, func() (*Resource, error) {
-			return renderProxyRoutes(v.node.Namespace, v.node.Domain, v.ports())
+			return renderProxyRoutes(v)
 		})
+	})
+}
+
+// portRoutes returns the routes of a port. Its inputs are the services that have
+// the port and their aliases, in the state of their last change, and the client's
+// namespace, domain and cluster.
+func (v *view) portRoutes(name string, port uint16) *Resource {
+	key := cacheKey{url: RouteType, class: v.node.Class, owner: v.snapshot.PortRevision(port), port: port,
+		scope: v.node.Namespace + "/" + v.node.Domain + "/" + string(v.node.Cluster)}
+	return v.cache.get(key, func() *Resource {
+		return v.check(RouteType, name, func() (*Resource, error) { return renderPortRoutes(v, name, port) })
 	})
 }
 

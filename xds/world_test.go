@@ -123,6 +123,21 @@ func newView(t interface{ Errorf(string, ...any) }, s *shards.Snapshot) *view {
 
 var testNode = &corev3.Node{Id: "sidecar~10.9.9.9~app-1.default~default.svc.cluster.local", Cluster: "app.default"}
 
+func addr(text string) model.Addr {
+	a, ok := model.ParseAddr(text)
+	if !ok {
+		panic("not an address: " + text)
+	}
+	return a
+}
+
+// testRouter is a gateway, testMeshNode a sidecar of a mesh with certificates.
+var (
+	testRouter   = &corev3.Node{Id: "router~10.9.9.8~gw-1.default~default.svc.cluster.local"}
+	testMeshNode = &corev3.Node{Id: testNode.Id, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"ISTIO_VERSION": structpb.NewStringValue("1.30.0"), "CLUSTER_ID": structpb.NewStringValue("c1")}}}
+)
+
 // shortName writes the name of a cluster as host:port.
 func shortName(name string) string {
 	if port, _, host, ok := parseClusterName(name); ok {
@@ -282,9 +297,9 @@ func slowAssignment(name string, s *state, port model.Port) *endpointv3.ClusterL
 	return a
 }
 
-// slowClusters returns the names of all clusters, with the service and port
-// behind each.
-func (w *world) slowClusters() map[string]slowCluster {
+// slowClusters returns the names of all clusters of a class of clients, with the
+// service and port behind each.
+func (w *world) slowClusters(class Class) map[string]slowCluster {
 	all := map[string]slowCluster{}
 	for _, k := range slices.SortedFunc(maps.Keys(w.services), model.ServiceKey.Compare) {
 		s := w.services[k]
@@ -292,13 +307,14 @@ func (w *world) slowClusters() map[string]slowCluster {
 			if v := s.definition.Winner.Visibility; v != model.Everywhere && v != model.VisibleIn("default") {
 				continue
 			}
-			if s.definition.Resolution != model.ClientSideLB || p.Protocol == model.UDP || p.Protocol == model.SCTP {
+			if s.definition.Resolution == model.Alias || p.Protocol == model.UDP || p.Protocol == model.SCTP {
 				continue
 			}
+			direct := class == Sidecar && s.definition.Resolution == model.Passthrough
 			name := fmt.Sprintf("outbound|%d||%s", p.Number, k.Host)
 			other, taken := all[name]
 			if !taken || other.state != s && k.Namespace == "default" && other.state.definition.Key.Namespace != "default" {
-				all[name] = slowCluster{s, p}
+				all[name] = slowCluster{s, p, direct}
 			}
 		}
 	}
@@ -306,6 +322,15 @@ func (w *world) slowClusters() map[string]slowCluster {
 }
 
 type slowCluster struct {
-	state *state
-	port  model.Port
+	state  *state
+	port   model.Port
+	direct bool // without endpoints
+}
+
+// assignment returns the endpoints of a cluster, the slow way.
+func (c slowCluster) assignment(name string) *endpointv3.ClusterLoadAssignment {
+	if c.direct {
+		return &endpointv3.ClusterLoadAssignment{ClusterName: name}
+	}
+	return slowAssignment(name, c.state, c.port)
 }
