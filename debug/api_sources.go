@@ -122,7 +122,7 @@ func typeState(t *xds.ProxyType) string {
 
 func newProxy(p *xds.Proxy) Proxy {
 	v := Proxy{
-		ID: p.ID, Cluster: string(p.Cluster), Namespace: p.Namespace, IstioVersion: p.IstioVersion, UserAgent: p.UserAgent, Peer: p.Peer,
+		ID: p.ID, Class: p.Class.String(), Cluster: string(p.Cluster), Namespace: p.Namespace, IstioVersion: p.IstioVersion, UserAgent: p.UserAgent, Peer: p.Peer,
 		Protocol: "sotw", Connected: p.Connected.UTC(), State: proxyState(p), Types: make([]ProxyType, len(p.Types)),
 	}
 	if p.Delta {

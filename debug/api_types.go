@@ -157,6 +157,7 @@ type Proxy struct {
 	ID           string      `json:"id"`
 	Cluster      string      `json:"cluster,omitempty"`
 	Namespace    string      `json:"namespace,omitempty"`
+	Class        string      `json:"class"` // sidecar, router or grpc: what it is given
 	IstioVersion string      `json:"istioVersion,omitempty"`
 	UserAgent    string      `json:"userAgent,omitempty"`
 	Peer         string      `json:"peer"`

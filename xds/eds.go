@@ -31,10 +31,12 @@ const (
 	fieldLbMetadata = 3
 	fieldLbWeight   = 4
 
-	fieldEndpointAddress = 1
-	fieldAddressSocket   = 1
-	fieldSocketAddress   = 2
-	fieldSocketPort      = 3
+	fieldEndpointAddress    = 1
+	fieldEndpointAdditional = 4
+	fieldAdditionalAddress  = 1
+	fieldAddressSocket      = 1
+	fieldSocketAddress      = 2
+	fieldSocketPort         = 3
 
 	fieldMetadataFilter = 1
 	fieldMapKey         = 1
@@ -62,6 +64,33 @@ type encoder struct {
 
 	leaveOut func(shards.Candidate) bool // nil: none
 	tls      bool                        // the client can speak mutual TLS
+	unique   bool                        // the client refuses an address that is there twice, whatever the network
+	seen     map[place]struct{}          // if unique
+	more     []byte
+}
+
+// place is where a client connects to.
+type place struct {
+	addr model.Addr
+	port uint16
+}
+
+// repeats reports whether an endpoint's addresses, or one of them, are in the
+// assignment already, and notes them.
+func (e *encoder) repeats(c shards.Candidate) bool {
+	at := []place{{c.Endpoint.Addr, c.Port}}
+	for _, a := range c.Additional() {
+		at = append(at, place{a, c.Port})
+	}
+	for _, p := range at {
+		if _, is := e.seen[p]; is {
+			return true
+		}
+	}
+	for _, p := range at {
+		e.seen[p] = struct{}{}
+	}
+	return false
 }
 
 // assignment encodes the ClusterLoadAssignment of a port of s: what is served,
@@ -96,13 +125,16 @@ func (e *encoder) collect(s *shards.Service, port model.Port, scale int) (total 
 		e.groups = map[model.Locality]*group{}
 	}
 	clear(e.groups)
+	if e.unique {
+		e.seen = map[place]struct{}{}
+	}
 	var last *group
 	var where model.Locality
 	for c := range s.Candidates(port) {
 		if !c.Served() || c.Endpoint.Addr.IsZero() || c.Port == 0 {
 			continue // the last two cannot be connected to, and Envoy would refuse them all
 		}
-		if e.leaveOut != nil && e.leaveOut(c) {
+		if e.leaveOut != nil && e.leaveOut(c) || e.unique && e.repeats(c) {
 			continue
 		}
 		if l := c.Slice.Where(c.Endpoint); last == nil || l != where {
@@ -133,16 +165,21 @@ func (e *encoder) newGroup() *group {
 
 // appendEndpoint appends one LbEndpoint as a field of its group.
 func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []byte {
-	e.address = c.Endpoint.Addr.AppendTo(e.address[:0])
-	e.socket = append(appendHead(e.socket[:0], fieldSocketAddress, len(e.address)), e.address...)
-	e.socket = protowire.AppendVarint(protowire.AppendTag(e.socket, fieldSocketPort, protowire.VarintType), uint64(c.Port))
-
+	e.more = e.more[:0]
+	for _, a := range c.Additional() {
+		e.encodeSocket(a, c.Port)
+		socket := sizeBytes(fieldAddressSocket, len(e.socket))
+		e.more = appendHead(e.more, fieldEndpointAdditional, sizeBytes(fieldAdditionalAddress, socket))
+		e.more = appendHead(e.more, fieldAdditionalAddress, socket)
+		e.more = append(appendHead(e.more, fieldAddressSocket, len(e.socket)), e.socket...)
+	}
+	e.encodeSocket(c.Endpoint.Addr, c.Port)
 	socket := sizeBytes(fieldAddressSocket, len(e.socket))
 	address := sizeBytes(fieldEndpointAddress, socket)
-	e.point = appendHead(e.point[:0], fieldLbEndpoint, address)
+	e.point = appendHead(e.point[:0], fieldLbEndpoint, address+len(e.more))
 	e.point = appendHead(e.point, fieldEndpointAddress, socket)
 	e.point = appendHead(e.point, fieldAddressSocket, len(e.socket))
-	e.point = append(e.point, e.socket...)
+	e.point = append(append(e.point, e.socket...), e.more...)
 	if w := c.Endpoint.Workload; w != nil && w.Identity != nil {
 		e.point = e.appendMetadata(e.point, w, e.tls && speaksTLS(w))
 	}
@@ -150,6 +187,13 @@ func (e *encoder) appendEndpoint(b []byte, c shards.Candidate, weight uint32) []
 		e.point = appendUint32Value(e.point, fieldLbWeight, weight)
 	}
 	return append(appendHead(b, fieldGroupEndpoints, len(e.point)), e.point...)
+}
+
+// encodeSocket encodes a SocketAddress.
+func (e *encoder) encodeSocket(a model.Addr, port uint16) {
+	e.address = a.AppendTo(e.address[:0])
+	e.socket = append(appendHead(e.socket[:0], fieldSocketAddress, len(e.address)), e.address...)
+	e.socket = protowire.AppendVarint(protowire.AppendTag(e.socket, fieldSocketPort, protowire.VarintType), uint64(port))
 }
 
 // appendMetadata appends the filter metadata that Istio's telemetry reads:

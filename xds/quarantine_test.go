@@ -3,6 +3,7 @@ package xds
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,11 @@ func TestQuarantine(t *testing.T) {
 					cancel()
 					eventually(t, "it is gone", func() bool { return len(r.server.Proxies()) == 0 })
 				}
+			}
+			if !c.given { // the stream's own verdict is shown before that of its class
+				eventually(t, "it is condemned", func() bool {
+					return slices.ContainsFunc(r.server.Quarantined(), func(q Quarantined) bool { return q.Everybody })
+				})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

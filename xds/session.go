@@ -176,7 +176,7 @@ func (s *session) subscribeSotw(w *watch, r request, first bool) {
 	switch {
 	case first:
 		w.answer = true
-		if len(r.names) == 0 && (wholeState(w.url) || !rendered(w.url)) {
+		if len(r.names) == 0 && s.node.Class != GRPC && (wholeState(w.url) || !rendered(w.url)) {
 			w.startWildcard(nil)
 			w.legacy = true
 			return

@@ -12,6 +12,7 @@ import (
 // Proxy is a connected client and what it was given.
 type Proxy struct {
 	ID           string
+	Class        Class
 	Cluster      model.ClusterID
 	Namespace    string
 	IstioVersion string
@@ -53,7 +54,7 @@ func (str *stream) note(url string) {
 	p := &str.status
 	if p.ID == "" {
 		*p = Proxy{
-			ID: s.node.ID, Cluster: s.node.Cluster, Namespace: s.node.Namespace, IstioVersion: s.node.IstioVersion,
+			ID: s.node.ID, Class: s.node.Class, Cluster: s.node.Cluster, Namespace: s.node.Namespace, IstioVersion: s.node.IstioVersion,
 			UserAgent: s.node.UserAgent, Peer: str.peer, Delta: s.delta, Connected: str.start,
 		}
 	}

@@ -82,10 +82,16 @@ func (v *view) get(url, name string) *Resource {
 		}
 		return emptyAssignment(name)
 	case ListenerType:
+		if v.node.Class == GRPC {
+			return v.grpcListener(name)
+		}
 		if name == proxyName {
 			return v.listener()
 		}
 	case RouteType:
+		if v.node.Class == GRPC {
+			return v.grpcRoutes(name)
+		}
 		if name == proxyName {
 			return v.routes()
 		}
@@ -114,6 +120,9 @@ func (v *view) all(url string) iter.Seq[*Resource] {
 				yield(r)
 			}
 		case RouteType:
+			if v.node.Class == GRPC {
+				return // it asks by name
+			}
 			ports := map[uint16]struct{}{}
 			for _, p := range v.ports(0) {
 				if routed(p) {
@@ -197,6 +206,13 @@ func (v *view) changed(url string, since uint64) []string {
 	c.names = slices.Compact(c.names)
 	last.Store(c)
 	return c.of(v.node.Namespace)
+}
+
+// byTarget reports whether a type's names are what clients of this class dial:
+// many names lead to one service, so which of them a definition concerns is found
+// by looking at those that a client has, which are few.
+func (v *view) byTarget(url string) bool {
+	return v.node.Class == GRPC && (url == ListenerType || url == RouteType)
 }
 
 // changedRouteNames is changed for routes. That of a port depends on the services
@@ -292,6 +308,9 @@ func (v *view) cluster(name string, s *shards.Service, p model.Port) *Resource {
 	key := cacheKey{url: ClusterType, class: v.node.Class, tls: v.node.TLS, owner: s.Definition, port: p.Number}
 	return v.cache.get(key, func() *Resource {
 		return v.check(ClusterType, name, func() (*Resource, error) {
+			if v.node.Class == GRPC {
+				return renderGRPCCluster(name)
+			}
 			return renderCluster(name, s.Definition, p, v.node.Class.reaches(s.Definition, p), v.node.TLS)
 		})
 	})
@@ -308,7 +327,7 @@ func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource
 			e = &encoder{}
 		}
 		defer v.encoders.Put(e)
-		e.leaveOut, e.tls = nil, v.node.TLS
+		e.leaveOut, e.tls, e.unique = nil, v.node.TLS, v.node.Class == GRPC
 		if s.Definition.NodeLocal() {
 			e.leaveOut = v.elsewhere
 		}

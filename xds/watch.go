@@ -254,6 +254,12 @@ func (w *watch) take(v *view) []string {
 		for n := range w.names {
 			due = append(due, n)
 		}
+	case w.told && v.byTarget(w.url):
+		if v.snapshot.DefinitionRevision > w.cursor {
+			for n := range w.names {
+				due = append(due, n)
+			}
+		}
 	case w.told && v.snapshot.Revision > w.cursor: // before that, all names are owed
 		for _, n := range v.changed(w.url, w.cursor) {
 			if _, ok := w.names[n]; ok || w.wildcard {
