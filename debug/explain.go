@@ -41,6 +41,7 @@ type ExplainedService struct {
 	Endpoints   []ExplainedEndpoint `json:"endpoints"`
 	Clients     []Clients           `json:"clients"` // for each port that clients balance over
 	Aliases     []string            `json:"aliases,omitempty"`
+	hidden      bool                // shown to no client
 }
 
 // Defining is an object that defines a service.

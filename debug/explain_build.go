@@ -35,13 +35,61 @@ func (s *Server) Explain(host, address string, namespaces []string) Explanation 
 		}
 	}
 	e.conclude(found, a, of)
-	if len(e.Services) == 0 {
+	if len(e.Services) == 0 && !e.tellPorts(found, a, of) {
 		e.Limits = append(e.Limits, limitsOfSlices)
 		if !of.addr.IsZero() {
 			e.elsewhere(snap, of.addr)
 		}
 	}
 	return e
+}
+
+// tellPorts adds which ports there are if a port is all that is wrong with what
+// was asked for, and reports whether it is.
+func (e *Explanation) tellPorts(found []*shards.Service, a asked, of about) bool {
+	for _, svc := range found {
+		var ports []string
+		switch {
+		case a.port != 0 && !slices.ContainsFunc(svc.Definition.Ports, func(p model.Port) bool { return p.Number == a.port }):
+			for _, p := range svc.Definition.Ports {
+				ports = append(ports, portName(p))
+			}
+			e.Limits = append(e.Limits, shortName(svc)+" has "+portList(ports)+".")
+		case of.port != 0 && hasEndpoint(svc, of.addr):
+			e.Limits = append(e.Limits, shortName(svc)+" has "+of.addr.String()+" on "+portList(targets(svc, of.addr))+".")
+		default:
+			return false
+		}
+	}
+	return len(found) > 0
+}
+
+// targets returns the ports of the slices that hold an address.
+func targets(svc *shards.Service, addr model.Addr) (list []string) {
+	for _, shard := range svc.Shards {
+		for _, slice := range shard.Slices {
+			if !slices.ContainsFunc(slice.Endpoints, func(e model.Endpoint) bool { return e.Addr == addr }) {
+				continue
+			}
+			for _, p := range slice.Ports {
+				name := strings.TrimSuffix(fmt.Sprintf("%d %s", p.Number, p.Name), " ")
+				if !slices.Contains(list, name) {
+					list = append(list, name)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func portList(ports []string) string {
+	if len(ports) == 0 {
+		return "no ports"
+	}
+	if len(ports) == 1 {
+		return "port " + ports[0]
+	}
+	return "ports " + strings.Join(ports, ", ")
 }
 
 const limitsOfSlices = "An EndpointSlice in a cluster that has no Service of its name is not used, and not known here: only the cluster itself can show it."
@@ -55,12 +103,16 @@ func (e *Explanation) conclude(found []*shards.Service, a asked, of about) {
 	switch {
 	case len(found) == 0 && e.Match == byNothing && len(e.DidYouMean) > 1 && strings.HasPrefix(e.DidYouMean[0], a.host):
 		e.Conclusion = fmt.Sprintf("%q is the beginning of several services", a.host)
+	case len(found) == 0 && !a.addr.IsZero():
+		e.Conclusion = fmt.Sprintf("no service of a cluster that was heard has the address %s", a.addr) + in
 	case len(found) == 0:
 		e.Conclusion = fmt.Sprintf("no cluster that was heard has a service %q", a.host) + in
+	case len(e.Services) == 0 && a.port != 0 && !slices.ContainsFunc(found, func(s *shards.Service) bool {
+		return slices.ContainsFunc(s.Definition.Ports, func(p model.Port) bool { return p.Number == a.port })
+	}):
+		e.Conclusion = fmt.Sprintf("%s has no port %d", found[0].Key.Host, a.port)
 	case len(e.Services) == 0 && !of.all():
 		e.Conclusion = fmt.Sprintf("%s has no endpoint %s in any cluster that was heard", found[0].Key.Host, of.text) + in
-	case len(e.Services) == 0:
-		e.Conclusion = fmt.Sprintf("%s has no port %d", found[0].Key.Host, a.port)
 	case len(e.Services) == 1:
 		e.Conclusion = e.Services[0].Host + ": " + e.Services[0].Conclusion
 	default:
@@ -105,6 +157,7 @@ func (s *Server) explainService(snap *shards.Snapshot, svc *shards.Service, port
 		return v, false
 	}
 	v.Rules = rules(snap, svc)
+	v.hidden = d.Visibility() == model.Nowhere
 	v.Endpoints = s.explainEndpoints(svc, ports, v.Ports, of)
 	if len(v.Endpoints) == 0 && !of.all() {
 		return v, false
@@ -376,6 +429,8 @@ func (s *Server) meaning(c *clusters.Status) string {
 	switch {
 	case !c.Known:
 		return "not heard in full yet: what it has is missing here"
+	case c.Removal != nil && c.Served >= 100:
+		return fmt.Sprintf("on its way out: all of it is still served as it was, the last leave in %s", Age(c.Removal.Ends.Sub(s.now())))
 	case c.Removal != nil && c.Served > 0:
 		return fmt.Sprintf("on its way out: %d %% of its endpoints are served, the last leave in %s", c.Served, Age(c.Removal.Ends.Sub(s.now())))
 	case c.Removal != nil || c.State == clusters.Removed:
@@ -455,6 +510,10 @@ func (v *ExplainedService) conclude(of about) string {
 	if len(v.Endpoints) == 0 {
 		return "it has no endpoints in any cluster that was heard"
 	}
+	nobody := ""
+	if v.hidden {
+		nobody = "; but the service is shown to no client (exportTo)"
+	}
 	type group struct{ state, reason string }
 	counts := map[group]int{}
 	served, partly := 0, 0
@@ -471,10 +530,7 @@ func (v *ExplainedService) conclude(of about) string {
 	var parts []string
 	parts = append(parts, fmt.Sprintf("%d of %s served", served, plural(len(v.Endpoints), "endpoint")))
 	if e := &v.Endpoints[0]; !of.all() && len(v.Endpoints) == 1 {
-		parts[0] = of.text + " is " + e.State
-		if e.State != stateServed {
-			return parts[0] + ": " + e.Reason
-		}
+		return of.text + " is " + e.State + e.onPorts() + nobody
 	}
 	if partly > 0 && len(v.Ports) > 1 {
 		parts = append(parts, fmt.Sprintf("%d of these on some ports only", partly))
@@ -493,7 +549,30 @@ func (v *ExplainedService) conclude(of about) string {
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; ") + nobody
+}
+
+// onPorts tells on which ports an endpoint is served, if not on all, or else why
+// it is not.
+func (e *ExplainedEndpoint) onPorts() string {
+	if e.State != stateServed {
+		if e.Reason == "" {
+			return ""
+		}
+		return ": " + e.Reason
+	}
+	var on, not []string
+	for _, v := range e.Verdicts {
+		if v.State == stateServed {
+			on = append(on, v.Port)
+		} else {
+			not = append(not, v.Port+" ("+v.State+")")
+		}
+	}
+	if len(not) == 0 {
+		return ""
+	}
+	return " on " + portList(on) + ", not on " + portList(not)
 }
 
 // short is the reason in a few words, for a line that tells of many.

@@ -228,7 +228,11 @@ func (s *ExplainedService) writeClients(t *tree) {
 		t.line(2, "none: clients balance over none of its ports")
 	}
 	for _, c := range s.Clients {
-		t.line(2, "%s: %d of %d subscribed clients have acknowledged revision %d or newer", c.Resource, c.Current, c.Subscribed, c.Revision)
+		if c.Subscribed == 0 {
+			t.line(2, "%s: no client subscribes to it", c.Resource)
+		} else {
+			t.line(2, "%s: %d of %d subscribed clients have acknowledged revision %d or newer", c.Resource, c.Current, c.Subscribed, c.Revision)
+		}
 		write := func(list []Client, most int) {
 			for i, x := range list {
 				if i == most {

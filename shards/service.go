@@ -241,8 +241,14 @@ func (c Candidate) Additional() []model.Addr {
 	if !slices.Contains(all, a) {
 		return nil // the pod has another address by now
 	}
-	// A source may name its first address again among the others.
-	return slices.DeleteFunc(all, func(o model.Addr) bool { return o == a })
+	// A source may name an address again, or none.
+	more := all[:0]
+	for _, o := range all {
+		if o != a && !o.IsZero() && !slices.Contains(more, o) {
+			more = append(more, o)
+		}
+	}
+	return more
 }
 
 func network(e *model.Endpoint) string {

@@ -307,6 +307,10 @@ func readConfig(file string, c *Config) error {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+		var typed *yaml.TypeError
+		if errors.As(err, &typed) {
+			return fmt.Errorf("reading the configuration %s: %w", file, &settingErrors{typed})
+		}
 		return fmt.Errorf("reading the configuration %s: %w", file, err)
 	}
 	var more yaml.Node

@@ -297,6 +297,9 @@ const addressSetting = "--http-address or " + addressVariable
 // answer.
 func open(ctx context.Context, client *http.Client, address, path string) (resp *http.Response, base string, err error) {
 	base = "http://" + strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/")
+	if u, err := url.Parse(base); err == nil && u.Port() == "" {
+		return nil, base, fmt.Errorf("%q has no port (%s)", address, addressSetting)
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {
 		return nil, base, fmt.Errorf("%q is not an address (%s): %w", address, addressSetting, err)
@@ -306,6 +309,9 @@ func open(ctx context.Context, client *http.Client, address, path string) (resp 
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL, which is told anyway
+		}
+		if strings.Contains(err.Error(), "malformed HTTP response") { // net/http has no type for it
+			return nil, base, &exitError{exitFailed, fmt.Errorf("what answers at %s is not Tributary's HTTP page, nor any HTTP server (is it the xDS address?); its address is set with %s", base, addressSetting)}
 		}
 		return nil, base, &exitError{exitUnreachable, fmt.Errorf("nobody answers at %s: %w\nIs \"tributary serve\" running? Another address is set with %s", base, err, addressSetting)}
 	}

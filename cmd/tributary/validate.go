@@ -287,6 +287,22 @@ func (v *validation) configuration(path string) {
 	}
 }
 
+// settingErrors are what is wrong with a file, for whoever wrote it.
+type settingErrors struct{ *yaml.TypeError }
+
+func (e *settingErrors) Unwrap() error { return e.TypeError }
+
+func (e *settingErrors) Error() string {
+	list := make([]string, len(e.Errors))
+	for i, x := range e.Errors {
+		if m := quotedSetting.FindStringSubmatch(x); m != nil {
+			x = strings.Replace(settingError(x), "there is no such setting", "there is no setting "+strconv.Quote(m[1]), 1)
+		}
+		list[i] = x
+	}
+	return strings.Join(list, "\n  ")
+}
+
 var quotedSetting = regexp.MustCompile(`field (\S+) not found in type`)
 
 // settingError takes what only a programmer understands out of an error.

@@ -36,9 +36,17 @@ type change struct {
 	short string
 	name  string
 	make  func(f *fleet, s *slot)
-	rows  bool // bare rows can do it
-	big   bool // needs the big service
+	trait
 }
+
+// trait says what a kind of change needs, and does.
+type trait uint8
+
+const (
+	bare     trait = 1 << iota // bare rows can do it
+	big                        // it needs the big service
+	rendered                   // it goes on up to the bytes that clients are given
+)
 
 // slot is a batch to be, with memory that is used again.
 type slot struct {
@@ -59,20 +67,21 @@ func (f *fleet) next(n int) int {
 }
 
 var changes = []change{
-	{"slice", "slice: one endpoint replaced", func(f *fleet, s *slot) { f.replace(s, 0, notReady) }, true, false},
-	{"held", "slice: same, ready and held 100 ms", func(f *fleet, s *slot) { f.replace(s, notReady, perSlice) }, false, false},
-	{"same-slice", "slice: written again, no change", func(f *fleet, s *slot) { f.replace(s, 0, 0) }, true, false},
+	{"slice", "slice: one endpoint replaced", func(f *fleet, s *slot) { f.replace(s, 0, notReady) }, bare},
+	{"rendered", "slice: one endpoint replaced, up to the bytes", func(f *fleet, s *slot) { f.replace(s, 0, notReady) }, rendered},
+	{"held", "slice: same, ready and held 100 ms", func(f *fleet, s *slot) { f.replace(s, notReady, perSlice) }, 0},
+	{"same-slice", "slice: written again, no change", func(f *fleet, s *slot) { f.replace(s, 0, 0) }, bare},
 	{"label", "pod in 5 slices: label changed", func(f *fleet, s *slot) {
 		f.changePod(s, func(v uint8) uint8 { return (v + 1) &^ podNotReady })
-	}, true, false},
+	}, bare},
 	{"ready", "pod in 5 slices: readiness flipped", func(f *fleet, s *slot) {
 		f.changePod(s, func(v uint8) uint8 { return v ^ podNotReady })
-	}, true, false},
+	}, bare},
 	{"same-pod", "pod in 5 slices: written again, no change", func(f *fleet, s *slot) {
 		f.changePod(s, func(v uint8) uint8 { return v })
-	}, true, false},
-	{"port", "service: port added or removed", (*fleet).changePort, true, false},
-	{"big", "service of 100 slices: one slice changed", (*fleet).flipBig, true, true},
+	}, bare},
+	{"port", "service: port added or removed", (*fleet).changePort, bare},
+	{"big", "service of 100 slices: one slice changed", (*fleet).flipBig, bare | big},
 }
 
 // kinds lists the short names of all changes.

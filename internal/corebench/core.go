@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"tributary/aggregate"
 	"tributary/clusters/kube"
 	"tributary/model"
 	"tributary/shards"
+	"tributary/xds"
 )
 
 // core is what is measured.
@@ -26,10 +29,17 @@ type whole struct {
 	aggregator *aggregate.Aggregator
 	store      *shards.Store
 	now        time.Time
+
+	renderer *xds.Renderer // of what every client is given
+	render   bool          // each change goes on up to the bytes of its response
 }
 
 func newWhole(config model.ClusterID) *whole {
-	c := &whole{store: shards.NewStore(shards.DefaultTombstones), now: time.Unix(1_800_000_000, 0)}
+	c := &whole{
+		store: shards.NewStore(shards.DefaultTombstones), now: time.Unix(1_800_000_000, 0),
+		renderer: xds.NewRenderer(&corev3.Node{Id: "sidecar~10.0.0.1~app.default~default.svc.cluster.local"}, xds.DefaultCacheBytes,
+			func(url, name string, err error) { panic(fmt.Sprintf("rendering %s %s: %v", url, name, err)) }),
+	}
 	c.aggregator = aggregate.New(config, func(source model.ShardKey) aggregate.Registry {
 		return kube.NewRegistry(source.Cluster, kube.Rules{}, c.aggregator.WorkloadEntries)
 	})
@@ -40,7 +50,14 @@ func (c *whole) wait(d time.Duration) { c.now = c.now.Add(d) }
 
 func (c *whole) round(batches []model.Batch) {
 	if d := c.aggregator.Round(c.now, batches); !d.Empty() {
-		c.store.Apply(d)
+		snapshot := c.store.Apply(d)
+		for i := range d.Services {
+			if s := &d.Services[i]; c.render && s.Definition != nil {
+				for _, p := range s.Definition.Ports {
+					c.renderer.Render(snapshot, xds.EndpointType, xds.ClusterName(p.Number, s.Key.Host))
+				}
+			}
+		}
 	}
 	c.aggregator.Next()
 }

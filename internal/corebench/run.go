@@ -84,7 +84,7 @@ func run(s shape, size int, which string, o options) (result, error) {
 		}
 	}
 	for _, ch := range changes {
-		if ch.big && s.big == 0 || which != "core" && !ch.rows || o.only != "" && o.only != ch.short {
+		if ch.trait&big != 0 && s.big == 0 || which != "core" && ch.trait&bare == 0 || o.only != "" && o.only != ch.short {
 			continue
 		}
 		m := measure(f, c, ch, o)
@@ -117,6 +117,9 @@ func run(s shape, size int, which string, o options) (result, error) {
 
 // measure makes the changes of one kind, in rounds of one batch of one row.
 func measure(f *fleet, c core, ch change, o options) measured {
+	if w, ok := c.(*whole); ok {
+		w.render = ch.trait&rendered != 0
+	}
 	slots := make([]slot, chunk)
 	var times []time.Duration
 	var bytes uint64
