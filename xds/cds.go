@@ -55,7 +55,8 @@ func renderCluster(name string, d *model.Definition, p model.Port, how reach, tl
 	}
 	if tls && how == balanced {
 		// Where the address is the client's own choice, no endpoint says what it
-		// accepts: plaintext is what all accept.
+		// accepts. Plaintext is what all do whose policy asks for no more; policy is
+		// not rendered yet.
 		matches, err := socketMatches(d, p)
 		if err != nil {
 			return nil, err
