@@ -5,9 +5,10 @@
 // stream, node.go reads who the client is, stream.go runs the stream, session.go
 // and watch.go are the protocol as a pure state machine (requests and snapshots
 // in, responses out), refusal.go finds what a client refuses and quarantine.go what
-// its whole class is spared, size.go parts what is too large, view.go finds the
-// resources of a snapshot, cds.go, eds.go, lds.go and rds.go render them, cache.go
-// keeps what was rendered, resource.go and codec.go put the shared bytes on the
+// its whole class is spared, size.go parts what is too large, class.go tells clients
+// apart, view.go finds the resources of a snapshot and changes.go those that may
+// differ, cds.go, eds.go, lds.go, rds.go, tls.go and alias.go render them for Envoy,
+// grpc.go for gRPC, cache.go keeps what was rendered, resource.go and codec.go put the shared bytes on the
 // wire; listener.go counts connections. Questions of istioctl turn off
 // before the protocol, to debugtypes.go; status.go, holders.go and dump.go tell
 // what clients have.
