@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ func (s *Server) Explain(host, address string, namespaces []string) Explanation 
 	e.Match, e.DidYouMean = how, suggestions
 	if how == byAddress && of.all() {
 		of = about{text: a.addr.String(), addr: a.addr, port: a.port}
+		if a.port != 0 {
+			of.text = net.JoinHostPort(of.text, strconv.Itoa(int(a.port)))
+		}
 		a.port = 0
 		if !slices.ContainsFunc(found, func(svc *shards.Service) bool { return hasEndpoint(svc, of.addr) }) {
 			of = about{} // it is a virtual address: all endpoints are behind it

@@ -112,7 +112,7 @@ func TestExplainAgrees(t *testing.T) {
 }
 
 // oneService publishes a service with one slice and explains it.
-func oneService(t *testing.T, change func(*model.Definition, *model.Slice)) debug.Explanation {
+func oneService(t *testing.T, change func(*model.Definition, *model.Slice), query ...string) debug.Explanation {
 	t.Helper()
 	source := model.ShardKey{Provider: model.Kubernetes, Cluster: "east"}
 	key := model.ServiceKey{Host: "one.test.svc.cluster.local", Namespace: "test"}
@@ -130,7 +130,7 @@ func oneService(t *testing.T, change func(*model.Definition, *model.Slice)) debu
 	sources := sample.New(noon).Sources()
 	sources.Snapshot = store.Load
 	s := debug.New(sources)
-	return explain(t, s, "host=one")
+	return explain(t, s, "host=one"+strings.Join(query, ""))
 }
 
 // Every rule that decides about an endpoint is told.
@@ -165,7 +165,7 @@ func TestExplainRules(t *testing.T) {
 			d.Resolution, d.Winner.AliasOf, s.Endpoints = model.Alias, "example.com", nil
 		}, "it is another name of example.com", "it is another name of example.com"},
 		"empty":       {func(_ *model.Definition, s *model.Slice) { s.Endpoints = nil }, "it has no endpoints in any cluster that was heard", ""},
-		"hidden":      {func(d *model.Definition, _ *model.Slice) { d.Winner.Visibility = model.Nowhere }, "1 of 1 endpoint is served", "it is shown to no client (exportTo)"},
+		"hidden":      {func(d *model.Definition, _ *model.Slice) { d.Winner.Visibility = model.Nowhere }, "1 of 1 endpoint is served; but the service is shown to no client (exportTo)", "it is shown to no client (exportTo)"},
 		"shown there": {func(d *model.Definition, _ *model.Slice) { d.Winner.Visibility = model.VisibleIn("a", "b") }, "", "it is shown to clients in a, b only (exportTo)"},
 		"node local":  {func(d *model.Definition, _ *model.Slice) { d.Winner.NodeLocal = true }, "", "each client is given the endpoints on its own node only (internalTrafficPolicy: Local)"},
 		"shadowed": {func(_ *model.Definition, s *model.Slice) {
@@ -182,6 +182,40 @@ func TestExplainRules(t *testing.T) {
 		}
 		if name == "moving" && !strings.Contains(e.Services[0].Endpoints[0].Reason, "stays for at most 100ms") {
 			t.Errorf("moving: %q", e.Services[0].Endpoints[0].Reason)
+		}
+	}
+}
+
+// What is asked for of a service is answered in one sentence that is true of that.
+func TestExplainOneAddress(t *testing.T) {
+	s, _ := newServer(t)
+	for query, want := range map[string]string{
+		"host=cart:81":                       "cart.shop.svc.cluster.local has no port 81|cart.shop has ports 80 http, 9090 grpc.",
+		"host=cart&address=10.2.2.1:9":       "cart.shop.svc.cluster.local has no endpoint 10.2.2.1:9 in any cluster that was heard; nothing is known yet of north, north-east, south|cart.shop has 10.2.2.1 on ports 8080 http, 9090 grpc.",
+		"host=10.2.2.1:9":                    "cart.shop.svc.cluster.local has no endpoint 10.2.2.1:9 in any cluster that was heard; nothing is known yet of north, north-east, south|cart.shop has 10.2.2.1 on ports 8080 http, 9090 grpc.",
+		"host=8.8.8.8":                       "no service of a cluster that was heard has the address 8.8.8.8; nothing is known yet of north, north-east, south",
+		"host=outbound|81||cart.shop":        "cart.shop.svc.cluster.local has no port 81|cart.shop has ports 80 http, 9090 grpc.",
+		"host=cart:81&address=10.2.2.1:8080": "cart.shop.svc.cluster.local has no port 81|cart.shop has ports 80 http, 9090 grpc.",
+	} {
+		q, _ := url.ParseQuery(query)
+		e := explain(t, s, q.Encode())
+		got := strings.Join(append([]string{e.Conclusion}, e.Limits...), "|")
+		if host := q.Get("host"); host == "8.8.8.8" {
+			got, _, _ = strings.Cut(got, "|")
+		}
+		if got != want || len(e.Services) != 0 {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	two := func(d *model.Definition, _ *model.Slice) {
+		d.Ports = append(d.Ports, model.Port{Name: "admin", Number: 81, Protocol: model.HTTP})
+	}
+	for address, want := range map[string]string{
+		"10.0.0.1":      "10.0.0.1 is served on port 80 http, not on port 81 admin (unmatched)",
+		"10.0.0.1:8080": "10.0.0.1:8080 is served on port 80 http, not on port 81 admin (unmatched)",
+	} {
+		if e := oneService(t, two, "&address="+address); !strings.HasSuffix(e.Conclusion, ": "+want) {
+			t.Errorf("%s: %q, want %q", address, e.Conclusion, want)
 		}
 	}
 }

@@ -228,9 +228,12 @@ func (s *ExplainedService) writeClients(t *tree) {
 		t.line(2, "none: clients balance over none of its ports")
 	}
 	for _, c := range s.Clients {
-		if c.Subscribed == 0 {
+		switch {
+		case c.Subscribed == 0 && len(c.Behind) > 0:
+			t.line(2, "%s: no client is known to subscribe to it", c.Resource)
+		case c.Subscribed == 0:
 			t.line(2, "%s: no client subscribes to it", c.Resource)
-		} else {
+		default:
 			t.line(2, "%s: %d of %d subscribed clients have acknowledged revision %d or newer", c.Resource, c.Current, c.Subscribed, c.Revision)
 		}
 		write := func(list []Client, most int) {

@@ -9,6 +9,7 @@ import (
 
 // Fields of envoy.service.discovery.v3.DiscoveryRequest.
 const (
+	fieldRequestNode  = 2
 	fieldRequestNames = 3
 	fieldRequestType  = 4
 	fieldRequestNonce = 5
@@ -40,19 +41,24 @@ func (m sotwMessage) request(s *session) (request, error) {
 func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
 	h := xxhash.New()
 	for b := []byte(m); len(b) > 0; {
+		if n := nameRun(b); n < 0 {
+			return nil, nil, 0, false
+		} else if n > 0 {
+			_, _ = h.Write(b[:n]) // with tags and lengths; a hash never fails
+			b = b[n:]
+			continue
+		}
 		field, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return nil, nil, 0, false
 		}
 		size := protowire.ConsumeFieldValue(field, kind, b[n:])
-		if size < 0 || field == fieldRequestError {
+		if size < 0 || field == fieldRequestError || field == fieldRequestNode {
 			return nil, nil, 0, false
 		}
 		value := b[n : n+size]
 		switch {
 		case kind != protowire.BytesType:
-		case field == fieldRequestNames:
-			_, _ = h.Write(value) // with its length; a hash never fails
 		case field == fieldRequestType:
 			url, _ = protowire.ConsumeBytes(value)
 		case field == fieldRequestNonce:
@@ -61,4 +67,18 @@ func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
 		b = b[n+size:]
 	}
 	return url, nonce, max(1, h.Sum64()), true
+}
+
+// nameRun returns how many bytes at the start of b are names, one after the other:
+// they come so, and are hashed at once. It is negative if one is cut short.
+func nameRun(b []byte) (size int) {
+	const tag = fieldRequestNames<<3 | byte(protowire.BytesType)
+	for size < len(b) && b[size] == tag {
+		length, n := protowire.ConsumeVarint(b[size+1:])
+		if n < 0 || length > uint64(len(b)-size-1-n) {
+			return -1
+		}
+		size += 1 + n + int(length)
+	}
+	return size
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -127,3 +128,67 @@ func proxyNames(ctx context.Context, o *getOptions, _ string) ([]cobra.Completio
 		return offer(p.ID, p.State)
 	})
 }
+
+// completeWithoutPackage gives the script for bash what it takes from the package
+// bash-completion, for machines and containers that do not have it.
+func completeWithoutPackage(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	scripts := map[string]func(w io.Writer, described bool) error{
+		"bash": func(w io.Writer, described bool) error {
+			if err := root.GenBashCompletionV2(w, described); err != nil {
+				return err
+			}
+			_, err := io.WriteString(w, bashWords)
+			return err
+		},
+		"zsh": func(w io.Writer, described bool) error {
+			if described {
+				return root.GenZshCompletion(w)
+			}
+			return root.GenZshCompletionNoDesc(w)
+		},
+		"fish": func(w io.Writer, described bool) error { return root.GenFishCompletion(w, described) },
+		"powershell": func(w io.Writer, described bool) error {
+			if described {
+				return root.GenPowerShellCompletionWithDesc(w)
+			}
+			return root.GenPowerShellCompletion(w)
+		},
+	}
+	for shell, script := range scripts { // all of them: cobra's own write to the output that was set when they were made
+		cmd, _, err := root.Find([]string{"completion", shell})
+		if err != nil {
+			panic(err)
+		}
+		cmd.Long = strings.Replace(cmd.Long, "This script depends on the 'bash-completion' package.\nIf it is not installed already, you can install it via your OS's package manager.\n",
+			"The package bash-completion is used where it is installed, and is not needed.\n", 1)
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			plain, err := cmd.Flags().GetBool("no-descriptions")
+			if err != nil {
+				return err
+			}
+			return script(cmd.OutOrStdout(), !plain)
+		}
+	}
+}
+
+// bashWords replaces cobra's function of that name, which needs a function of the
+// package. It splits the line at blanks only, as names have colons.
+const bashWords = `
+__tributary_init_completion()
+{
+    COMPREPLY=()
+    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+        return
+    fi
+    local line=${COMP_LINE:0:COMP_POINT}
+    read -ra words <<<"$line"
+    if [[ $line == *[[:space:]] ]]; then
+        words+=("")
+    fi
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]}
+    prev=${words[cword > 0 ? cword - 1 : 0]}
+}
+`

@@ -25,7 +25,12 @@ ADDRESS is an endpoint's address, with a port or not, or the name of its pod.`,
   tributary explain reviews.shop 10.1.2.3
   tributary explain reviews.shop:80 reviews-7d9c-x2x4z
   tributary explain 10.1.2.3 -o json`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return fmt.Errorf("explain wants a HOST, and perhaps an ADDRESS, such as \"tributary explain reviews.shop 10.1.2.3\"; %d were given", len(args))
+			}
+			return nil
+		},
 	}
 	cmd.Flags().StringVar(&o.address, "http-address", defaultAddress(), "`ADDRESS` of the server's HTTP page (or "+addressVariable+")")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "`FORMAT`: text, json or yaml")

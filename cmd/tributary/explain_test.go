@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,10 +55,80 @@ func TestExplain(t *testing.T) {
 		{[]string{"reviews", "10.9.9.9"}, "has no endpoint 10.9.9.9"},
 		{[]string{"reviews", "-o", "xml"}, "none of text, json and yaml"},
 		{[]string{"revews", "-o", "json"}, `no cluster that was heard has a service "revews"`},
-		{nil, "accepts between 1 and 2 arg"},
+		{nil, "explain wants a HOST"},
 	} {
 		if _, err := tributary(t, append(append([]string{"explain"}, c.args...), at)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("explain %v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// What answers and is not Tributary's page is told from nobody.
+func TestWrongAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("\x00\x00\x0c\x04\x00\x00\x00\x00\x00")) // as a server of HTTP/2, such as that of xDS
+			_, _ = c.Read(make([]byte, 1000))
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = l.Close()
+		<-done
+	})
+	for address, want := range map[string]string{
+		l.Addr().String(): "is it the xDS address?",
+		"127.0.0.1":       `"127.0.0.1" has no port (--http-address`,
+		"[::1]":           `"[::1]" has no port (--http-address`,
+		"localhost:x":     `"localhost:x" is not an address (--http-address`,
+	} {
+		for _, args := range [][]string{{"get", "clusters"}, {"explain", "a"}} {
+			if _, err := tributary(t, append(args, "--http-address="+address)...); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v at %s: %v, want %q", args, address, err, want)
+			}
+		}
+	}
+}
+
+// The script for bash works in a bash that has nothing but itself.
+func TestCompletionInBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash on this machine")
+	}
+	dir := t.TempDir()
+	script, err := tributary(t, "completion", "bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "script", script)
+	// It stands for the binary and shows what it was asked.
+	writeFile(t, dir, "tributary", "#!/bin/sh\necho \"$#:$*\" | tr ' ' _ >asked\nprintf 'cart.shop:80\\tx\\ncart.store\\ty\\n:4\\n'\n")
+	if err := os.Chmod(filepath.Join(dir, "tributary"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"tributary explain ":             "3:__complete_explain_|cart.shop:80  (x) cart.store    (y)",
+		"tributary explain cart.sh":      "3:__complete_explain_cart.sh|cart.shop:80",
+		"tributary explain cart.shop:":   "3:__complete_explain_cart.shop:|80",
+		"tributary get services -n shop": "5:__complete_get_services_-n_shop|",
+	} {
+		cmd := exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-c", `enable -n compopt; . ./script; COLUMNS=80 COMP_TYPE=63 COMP_LINE=$1 COMP_POINT=${#1}; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); __start_tributary; echo "$(cat asked)|${COMPREPLY[*]}"`, "bash", line)
+		cmd.Dir, cmd.Env = dir, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%q: %v %q, want %q", line, err, got, want)
 		}
 	}
 }

@@ -56,6 +56,7 @@ endpoints into one registry, and serves it as xDS to Envoy and gRPC.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.AddCommand(serveCommand(), getCommand(), explainCommand(), bootstrapCommand(), validateCommand(), configCommand(), versionCommand())
+	completeWithoutPackage(root)
 	return root
 }
 
