@@ -23,8 +23,8 @@ type sotwMessage []byte
 
 // request decodes the message. digest stands for the names, and is never 0.
 func (m sotwMessage) request(s *session) (request, error) {
-	url, nonce, digest, plain := m.scan()
-	if w := s.watches[string(url)]; plain && s.node != nil && w != nil && w.digest == digest {
+	url, nonce, node, digest, plain := m.scan()
+	if w := s.watches[string(url)]; plain && s.node != nil && w != nil && w.digest == digest && (node == nil || nodeID(node) == s.node.ID) {
 		return request{url: w.url, nonce: string(nonce), digest: digest, repeated: true}, nil
 	}
 	var d discoveryv3.DiscoveryRequest
@@ -38,11 +38,11 @@ func (m sotwMessage) request(s *session) (request, error) {
 
 // scan reads what an acknowledgement says. plain is false if the message says
 // more, or is not to be read.
-func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
+func (m sotwMessage) scan() (url, nonce, node []byte, digest uint64, plain bool) {
 	h := xxhash.New()
 	for b := []byte(m); len(b) > 0; {
 		if n := nameRun(b); n < 0 {
-			return nil, nil, 0, false
+			return nil, nil, nil, 0, false
 		} else if n > 0 {
 			_, _ = h.Write(b[:n]) // with tags and lengths; a hash never fails
 			b = b[n:]
@@ -50,15 +50,17 @@ func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
 		}
 		field, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return nil, nil, 0, false
+			return nil, nil, nil, 0, false
 		}
 		size := protowire.ConsumeFieldValue(field, kind, b[n:])
-		if size < 0 || field == fieldRequestError || field == fieldRequestNode {
-			return nil, nil, 0, false
+		if size < 0 || field == fieldRequestError {
+			return nil, nil, nil, 0, false
 		}
 		value := b[n : n+size]
 		switch {
 		case kind != protowire.BytesType:
+		case field == fieldRequestNode:
+			node, _ = protowire.ConsumeBytes(value)
 		case field == fieldRequestType:
 			url, _ = protowire.ConsumeBytes(value)
 		case field == fieldRequestNonce:
@@ -66,7 +68,29 @@ func (m sotwMessage) scan() (url, nonce []byte, digest uint64, plain bool) {
 		}
 		b = b[n+size:]
 	}
-	return url, nonce, max(1, h.Sum64()), true
+	return url, nonce, node, max(1, h.Sum64()), true
+}
+
+// nodeID returns the id in an encoded Node; "" if there is none to read. Some
+// clients say in each request who they are.
+func nodeID(node []byte) (id string) {
+	const fieldNodeID = 1
+	for b := node; len(b) > 0; {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return ""
+		}
+		size := protowire.ConsumeFieldValue(field, kind, b[n:])
+		if size < 0 {
+			return ""
+		}
+		if field == fieldNodeID && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(b[n:])
+			id = string(value)
+		}
+		b = b[n+size:]
+	}
+	return id
 }
 
 // nameRun returns how many bytes at the start of b are names, one after the other:

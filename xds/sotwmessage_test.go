@@ -41,6 +41,7 @@ func TestRepeatedNamesAreNotDecoded(t *testing.T) {
 		{"first", &discoveryv3.DiscoveryRequest{Node: node, ResourceNames: []string{"a", "b"}}, false, []string{"a", "b"}},
 		{"repeated", &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a", "b"}}, true, []string{"a", "b"}},
 		{"repeated with a node", &discoveryv3.DiscoveryRequest{Node: node, ResourceNames: []string{"a", "b"}}, true, []string{"a", "b"}},
+		{"repeated with a node without an id", &discoveryv3.DiscoveryRequest{Node: &corev3.Node{Cluster: "c"}, ResourceNames: []string{"a", "b"}}, false, []string{"a", "b"}},
 		{"stale", &discoveryv3.DiscoveryRequest{ResponseNonce: "9", ResourceNames: []string{"c"}}, false, []string{"a", "b"}},
 		{"repeated after a stale one", &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a", "b"}}, true, []string{"a", "b"}},
 		{"joined", &discoveryv3.DiscoveryRequest{ResourceNames: []string{"ab"}}, false, []string{"ab"}},
@@ -58,6 +59,13 @@ func TestRepeatedNamesAreNotDecoded(t *testing.T) {
 		if r.repeated != step.repeated || !slices.Equal(watched, step.watched) {
 			t.Errorf("%s: repeated %v, watched %v; want %v, %v", step.what, r.repeated, watched, step.repeated, step.watched)
 		}
+	}
+	if b, err := proto.Marshal(&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "b"}, TypeUrl: EndpointType, ResourceNames: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	} else if r, err := sotwMessage(b).request(s); err != nil || r.repeated {
+		t.Errorf("another node's request is taken for a repeated one (%v)", err)
+	} else if _, err := s.request(r); err == nil {
+		t.Error("another node's request is accepted")
 	}
 	for _, garbage := range [][]byte{{0xff}, {0x1a, 0x7f}, {0x1a, 0x01, 0xff}} {
 		if _, err := sotwMessage(garbage).request(s); err == nil {
