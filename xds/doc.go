@@ -8,10 +8,10 @@
 // its whole class is spared, size.go parts what is too large, class.go tells clients
 // apart, view.go finds the resources of a snapshot and changes.go those that may
 // differ, cds.go, eds.go, lds.go, rds.go, tls.go and alias.go render them for Envoy,
-// grpc.go for gRPC, cache.go keeps what was rendered, resource.go and codec.go put the shared bytes on the
-// wire; listener.go counts connections. Questions of istioctl turn off
-// before the protocol, to debugtypes.go; status.go, holders.go and dump.go tell
-// what clients have.
+// grpc.go for gRPC, whose rules grpcrules.go checks, cache.go keeps what was
+// rendered, resource.go and codec.go put the shared bytes on the wire; listener.go
+// counts connections. Questions of istioctl turn off before the protocol, to
+// debugtypes.go; status.go, holders.go and dump.go tell what clients have.
 //
 // The package never decides when something is pushed (package push does) or what
 // a service is (package aggregate does). A response is made by a goroutine of the

@@ -19,13 +19,14 @@ import (
 // xds:///HOST:PORT, for the routes that the listener names, and so on to the
 // endpoints of one cluster. It refuses much that Envoy takes (package xdsresource
 // of grpc-go): no transport_socket_matches, no cluster type but EDS, and of the
-// load balancers only some. Names of server listeners are not answered: what a
-// server accepts is not ours to say.
+// load balancers only some (grpcrules.go checks what is rendered). Names of server
+// listeners are not answered: what a server accepts is not ours to say.
 
 // grpcTarget returns the service and port that a client means by the name that it
 // dials: a host, perhaps in a short form that its namespace allows, and perhaps a
-// port; without one the first that has a cluster, as one port is what most gRPC
-// services have. An alias is followed to what it stands for.
+// port; without one the lowest that has a cluster: most gRPC services have one
+// port, and of several the choice must not depend on how a registry lists them.
+// An alias is followed to what it stands for.
 func (v *view) grpcTarget(name string) (*shards.Service, model.Port, bool) {
 	host, number := name, uint64(0)
 	if h, port, ok := cutPort(name); ok {
@@ -66,7 +67,7 @@ func cutPort(name string) (host string, port uint64, ok bool) {
 }
 
 // portOf returns the service that defines a port of a host for this client; 0 is
-// the first port.
+// the lowest port of the service that the client prefers.
 func (v *view) portOf(host string, number uint16) (*shards.Service, model.Port, bool) {
 	if number != 0 {
 		return v.owner(host, number)

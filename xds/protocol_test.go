@@ -34,6 +34,7 @@ type transcript struct {
 	world  *world
 	limits Limits
 	delta  bool
+	node   *corev3.Node
 	render *renderer
 
 	session *session
@@ -51,7 +52,11 @@ func urlOf(short string) string {
 }
 
 func runTranscript(t *testing.T, delta bool, script string, tombstones int) {
-	tr := &transcript{t: t, world: newWorld(tombstones), limits: DefaultLimits(), delta: delta, render: newRenderer(t)}
+	runTranscriptOf(t, testNode, delta, script, tombstones)
+}
+
+func runTranscriptOf(t *testing.T, node *corev3.Node, delta bool, script string, tombstones int) {
+	tr := &transcript{t: t, world: newWorld(tombstones), limits: DefaultLimits(), delta: delta, node: node, render: newRenderer(t)}
 	tr.limits.Names, tr.limits.Types = 8, 5
 	tr.reconnect()
 	var lines []string
@@ -90,7 +95,7 @@ func (tr *transcript) reconnect() {
 }
 
 func (tr *transcript) view() *view {
-	n := newNode(testNode)
+	n := newNode(tr.node)
 	return &view{renderer: tr.render, snapshot: tr.world.store.Load(), node: &n}
 }
 
@@ -134,7 +139,7 @@ func (tr *transcript) step(line string) {
 }
 
 func (tr *transcript) request(words []string) {
-	r := request{url: urlOf(words[0]), node: testNode, initial: map[string]string{}}
+	r := request{url: urlOf(words[0]), node: tr.node, initial: map[string]string{}}
 	have := false
 	for _, w := range words[1:] {
 		switch {

@@ -187,7 +187,9 @@ func (v *view) endpoints(name string, s *shards.Service, p model.Port) *Resource
 		if s.Definition.NodeLocal() {
 			e.leaveOut = v.elsewhere
 		}
-		return newResource(EndpointType, name, e.assignment(name, s, p))
+		return v.check(EndpointType, name, func() (*Resource, error) {
+			return newResource(EndpointType, name, e.assignment(name, s, p)), nil
+		})
 	})
 }
 
@@ -224,10 +226,13 @@ func (v *view) portRoutes(name string, port uint16) *Resource {
 	})
 }
 
-// check renders and reports what cannot be rendered; the resource is left out
-// then, and its siblings go without it.
+// check renders and reports what cannot be rendered, or what a gRPC client would
+// refuse; the resource is left out then, and its siblings go without it.
 func (v *view) check(url, name string, render func() (*Resource, error)) *Resource {
 	r, err := render()
+	if err == nil && v.node.Class == GRPC {
+		err = grpcRules(url, name, r.Body())
+	}
 	if err != nil {
 		v.failed(url, name, err)
 		return nil
