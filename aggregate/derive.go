@@ -41,8 +41,13 @@ func deriveService(key model.ServiceKey, config model.ClusterID, shares map[mode
 	}
 	definition, list := row.definition, row.shards
 	var accounts []string
-	if definition == nil || row.resliced {
+	if definition == nil || row.resliced || row.redefined && (namesAccounts(definition.Sources) || slices.ContainsFunc(row.definitions, definitionRow.namesAccounts)) {
 		list, accounts = deriveShards(key, shares, row.slices)
+		for _, d := range row.definitions {
+			for _, account := range d.service.Accounts {
+				accounts = addAccount(accounts, account)
+			}
+		}
 	} else {
 		accounts = definition.Accounts
 	}
@@ -64,9 +69,7 @@ func deriveShards(key model.ServiceKey, shares map[model.ClusterID]uint8, rows [
 		}
 		for _, s := range r.slices {
 			for _, account := range s.Accounts {
-				if i, found := slices.BinarySearch(accounts, account); !found {
-					accounts = slices.Insert(accounts, i, account)
-				}
+				accounts = addAccount(accounts, account)
 			}
 		}
 	}
@@ -77,6 +80,21 @@ func deriveShards(key model.ServiceKey, shares map[model.ClusterID]uint8, rows [
 	}
 	return list, accounts
 }
+
+// addAccount adds to a sorted set.
+func addAccount(accounts []string, account string) []string {
+	if i, found := slices.BinarySearch(accounts, account); !found {
+		accounts = slices.Insert(accounts, i, account)
+	}
+	return accounts
+}
+
+// namesAccounts reports whether definitions add to the accounts of endpoints.
+func namesAccounts(list []*model.Service) bool {
+	return slices.ContainsFunc(list, func(s *model.Service) bool { return len(s.Accounts) > 0 })
+}
+
+func (d definitionRow) namesAccounts() bool { return len(d.service.Accounts) > 0 }
 
 func sameShard(a, b model.Shard) bool {
 	return a.Key == b.Key && slices.EqualFunc(a.Slices, b.Slices, (*model.Slice).Equal)

@@ -472,7 +472,7 @@ func (w *world) oneField(t *rapid.T, row, other any) any {
 	case *model.Service:
 		o := other.(*model.Service)
 		fields = []func(){func() { r.Ports = o.Ports }, func() { r.VIPs = o.VIPs }, func() { r.External = o.External }, func() { r.Resolution, r.AliasOf = o.Resolution, o.AliasOf },
-			func() { r.Selector = o.Selector }, func() { r.Visibility = o.Visibility }, func() { r.NodeLocal = o.NodeLocal }, func() { r.DualStack = o.DualStack }}
+			func() { r.Selector = o.Selector }, func() { r.Visibility = o.Visibility }, func() { r.NodeLocal = o.NodeLocal }, func() { r.DualStack = o.DualStack }, func() { r.Accounts = o.Accounts }}
 	case *model.EndpointSlice:
 		o := other.(*model.EndpointSlice)
 		fields = []func(){func() { r.Ports = o.Ports }, func() { r.Endpoints = o.Endpoints }, func() { r.Service = o.Service }}
@@ -564,6 +564,7 @@ func drawService(t *rapid.T, source model.ShardKey, ns string, version uint64) *
 		Visibility: rapid.SampledFrom([]model.Visibility{model.Everywhere, model.Everywhere, model.Everywhere, model.Nowhere, model.VisibleIn(ns), model.VisibleIn("n2", "n1")}).Draw(t, "visibility"),
 		NodeLocal:  rapid.IntRange(0, 4).Draw(t, "node local") == 4,
 		DualStack:  rapid.IntRange(0, 2).Draw(t, "dual stack") == 2,
+		Accounts:   rapid.SampledFrom([][]string{nil, nil, nil, {"n1/sa1"}, {"n1/extra", "spiffe://x/y"}}).Draw(t, "accounts"),
 	}
 	if rapid.IntRange(0, 5).Draw(t, "alias") == 5 {
 		s.Resolution, s.AliasOf = model.Alias, rapid.SampledFrom([]string{"", "example.com", "web.n1.svc.cluster.local", "db.n1.svc.cluster.local", "web.n2.svc.cluster.local", "db.n2.svc.cluster.local"}).Draw(t, "alias of")

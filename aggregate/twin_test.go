@@ -448,6 +448,11 @@ func (w *twin) serviceText(key model.ServiceKey, sources []*model.Service, endpo
 		}
 	}
 	accounts := map[string]bool{}
+	for _, s := range sources {
+		for _, a := range s.Accounts {
+			accounts[a] = true
+		}
+	}
 	for _, e := range endpoints {
 		if e.workload != nil && e.workload.Identity.ServiceAccount != "" {
 			accounts[e.workload.Identity.Namespace+"/"+e.workload.Identity.ServiceAccount] = true

@@ -93,7 +93,7 @@ func definitionText(d *model.Definition) string {
 	}
 	var b strings.Builder
 	for _, s := range append([]*model.Service{d.Winner}, d.Sources...) {
-		fmt.Fprintf(&b, "%v %v %s %d %v %v %v %v %q %v %v %v %v\n", s.Key, s.Registry, s.Name, s.Created, s.Ports, s.VIPs, s.External, s.Resolution, s.AliasOf,
+		fmt.Fprintf(&b, "%v %v %v %s %d %v %v %v %v %q %v %v %v %v\n", s.Accounts, s.Key, s.Registry, s.Name, s.Created, s.Ports, s.VIPs, s.External, s.Resolution, s.AliasOf,
 			s.Selector.Map(), s.Visibility, s.NodeLocal, s.DualStack)
 	}
 	fmt.Fprintf(&b, "%v %v %v %v %v %v\n", d.Key, d.Ports, d.VIPs, d.Accounts, d.Conflicts, d.Resolution)

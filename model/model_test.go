@@ -158,7 +158,7 @@ func TestServiceEqual(t *testing.T) {
 		func(s *Service) { s.Key.Host = "" }, func(s *Service) { s.Registry.Cluster = "x" }, func(s *Service) { s.Name = "" }, func(s *Service) { s.Created++ },
 		func(s *Service) { s.Ports[0].TargetPort = "" }, func(s *Service) { s.VIPs = nil }, func(s *Service) { s.Resolution++ }, func(s *Service) { s.Selector = Labels{} },
 		func(s *Service) { s.External = s.VIPs }, func(s *Service) { s.AliasOf = "x" }, func(s *Service) { s.Visibility = Nowhere },
-		func(s *Service) { s.NodeLocal = true }, func(s *Service) { s.DualStack = true },
+		func(s *Service) { s.NodeLocal = true }, func(s *Service) { s.DualStack = true }, func(s *Service) { s.Accounts = []string{"n/a"} },
 	} {
 		other := base
 		other.Ports = slices.Clone(base.Ports)

@@ -78,6 +78,9 @@ type Service struct {
 	Visibility Visibility
 	NodeLocal  bool // each client is to use endpoints on its own node only
 	DualStack  bool // it is offered over both IPv4 and IPv6
+	// Accounts are identities that its endpoints may show beside those of their
+	// workloads, in the form of Definition.Accounts.
+	Accounts []string
 }
 
 // Equal reports whether s and o mean the same. Version is left out: an object
@@ -89,7 +92,7 @@ func (s *Service) Equal(o *Service) bool {
 	return s != nil && o != nil && s.Key == o.Key && s.Registry == o.Registry && s.Name == o.Name && s.Created == o.Created &&
 		slices.Equal(s.Ports, o.Ports) && slices.Equal(s.VIPs, o.VIPs) && slices.Equal(s.External, o.External) &&
 		s.Resolution == o.Resolution && s.AliasOf == o.AliasOf && s.Selector == o.Selector && s.Visibility == o.Visibility &&
-		s.NodeLocal == o.NodeLocal && s.DualStack == o.DualStack
+		s.NodeLocal == o.NodeLocal && s.DualStack == o.DualStack && slices.Equal(s.Accounts, o.Accounts)
 }
 
 // ClusterVIPs is the addresses of a service in one cluster.
@@ -115,7 +118,7 @@ type Definition struct {
 	Sources    []*Service    // every definition, in order of precedence
 	Ports      []Port        // union, sorted by number, then name
 	VIPs       []ClusterVIPs // per cluster, sorted by cluster
-	Accounts   []string      // service accounts of all endpoints, sorted
+	Accounts   []string      // service accounts of all endpoints as "namespace/account", and whole identities as URIs; sorted
 	Conflicts  []Conflict    // sorted by field, then loser
 	Resolution Resolution
 }

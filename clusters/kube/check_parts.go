@@ -129,6 +129,11 @@ func partsOfService(o *corev1.Service) []part {
 	add("metadata.annotations["+exportToAnnotation+"]", o.Annotations[exportToAnnotation], "it is UTF-8 of at most 256 KiB", func(s *corev1.Service) {
 		s.Annotations = map[string]string{exportToAnnotation: o.Annotations[exportToAnnotation]}
 	})
+	for _, key := range []string{accountsAnnotation, identitiesAnnotation} {
+		add("metadata.annotations["+key+"]", o.Annotations[key], "it has at most 256 names of accounts, or of identities as URIs, between commas", func(s *corev1.Service) {
+			s.Annotations = map[string]string{key: o.Annotations[key]}
+		})
+	}
 	if o.Spec.Type == corev1.ServiceTypeExternalName {
 		add("spec.externalName", o.Spec.ExternalName, ruleName, func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ExternalName = o.Spec.Type, o.Spec.ExternalName

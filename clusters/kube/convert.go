@@ -92,6 +92,9 @@ func (c converter) service(o *corev1.Service) (s *model.Service, dropped int) {
 	if s.Visibility, ok = visibilityOf(o.Annotations[exportToAnnotation], o.Namespace); !ok {
 		dropped++
 	}
+	var n int
+	s.Accounts, n = accountsNamed(o.Annotations, o.Namespace)
+	dropped += n
 	ips := o.Spec.ClusterIPs
 	if len(ips) == 0 && o.Spec.ClusterIP != "" {
 		ips = []string{o.Spec.ClusterIP}
@@ -107,7 +110,6 @@ func (c converter) service(o *corev1.Service) (s *model.Service, dropped int) {
 	case slices.Contains(ips, corev1.ClusterIPNone):
 		s.Resolution, ips = model.Passthrough, nil
 	}
-	var n int
 	s.VIPs, n = usableAddrs(ips)
 	dropped += n
 	s.External, n = usableAddrs(external)
@@ -154,6 +156,42 @@ func servicePort(o *corev1.ServicePort) (model.Port, bool) {
 		p.TargetPort = target
 	}
 	return p, true
+}
+
+// Annotations that name identities which the endpoints of a Service may show
+// beside those of their pods, separated by commas, as in Istio: accounts of the
+// Service's own namespace, and whole identities.
+const (
+	accountsAnnotation   = "alpha.istio.io/kubernetes-serviceaccounts"
+	identitiesAnnotation = "alpha.istio.io/canonical-serviceaccounts"
+)
+
+// maxAccounts bounds the identities that a Service names: each stands in its
+// clusters.
+const maxAccounts = 256
+
+// accountsNamed reads those annotations. It leaves out, and counts, what is no
+// account or URI, and what is too many.
+func accountsNamed(annotations map[string]string, namespace string) (accounts []string, dropped int) {
+	for _, a := range []struct{ key, prefix string }{{accountsAnnotation, namespace + "/"}, {identitiesAnnotation, ""}} {
+		for one := range strings.SplitSeq(annotations[a.key], ",") {
+			if one = strings.TrimSpace(one); one == "" {
+				continue
+			}
+			usable := usableText(one) && strings.Contains(one, "://")
+			if a.prefix != "" {
+				usable = usableName(one) && !strings.Contains(one, "/")
+			}
+			i, found := slices.BinarySearch(accounts, a.prefix+one)
+			switch {
+			case !usable || !found && len(accounts) == maxAccounts:
+				dropped++
+			case !found:
+				accounts = slices.Insert(accounts, i, a.prefix+one)
+			}
+		}
+	}
+	return accounts, dropped
 }
 
 // exportToAnnotation says to which namespaces a Service is shown.

@@ -109,6 +109,8 @@ func TestConvertService(t *testing.T) {
 			model.Service{VIPs: []model.Addr{addr("10.0.0.9")}, External: []model.Addr{addr("192.0.2.1"), addr("fd00::1")}}, 1},
 		{"node local, headless with both families", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIP":"None","internalTrafficPolicy":"Local","ipFamilies":["IPv6","IPv4"]}}`,
 			model.Service{Resolution: model.Passthrough, NodeLocal: true, DualStack: true}, 0},
+		{"accounts", `{"metadata":{"name":"web","namespace":"shop","annotations":{"alpha.istio.io/kubernetes-serviceaccounts":" b,a ,,a, x/y, A B","alpha.istio.io/canonical-serviceaccounts":"spiffe://td/ns/x/sa/y, plain"}}}`,
+			model.Service{Accounts: []string{"shop/a", "shop/b", "spiffe://td/ns/x/sa/y"}}, 3},
 		{"shown to some", `{"metadata":{"name":"web","namespace":"shop","annotations":{"networking.istio.io/exportTo":" ops, .,shop ,,"}}}`,
 			model.Service{Visibility: model.VisibleIn("ops", "shop")}, 0},
 		{"bad values", `{"metadata":{"name":"web","namespace":"shop"},"spec":{"clusterIPs":["10.0.0.300","0.0.0.0","::","ff02::1","fe80::1%eth0","10.0.0.2"],

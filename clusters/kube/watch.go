@@ -117,7 +117,7 @@ func (w *Watcher) reflect(ctx context.Context, lw *listWatch) {
 	}
 	r := reflector()
 	_ = retry.DelayWithReset(kubeclock.RealClock{}, resetAfter).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		_ = r.ListAndWatchWithContext(ctx) // noted by listWatch, tried again
+		_ = r.ListAndWatchWithContext(ctx)                       // noted by listWatch, tried again
 		for (lw.silent.Load() || lw.again) && ctx.Err() == nil { // at once, as a deadline has passed
 			lw.again = false
 			r = reflector() // whose back-off begins anew
