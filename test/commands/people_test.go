@@ -37,7 +37,7 @@ func TestExplainFollows(t *testing.T) {
 	out := tells(t, "1 of 1 endpoint is served", "explain", "cart.shop")
 	for _, want := range []string{
 		"Kubernetes/east EndpointSlice shop/cart-a", "+ 10.1.0.1 served", "Pod shop/cart-1 (uid 11111111-2222-3333-4444-555555555555, ready)", "service account cart", "node node-1",
-		"labels app=cart", "port 80 http -> 8080", "west: no such Service, and without one the slices of a cluster are not used", "0 of 0 subscribed clients", "it is the only one",
+		"labels app=cart", "port 80 http -> 8080", "west: no such Service, and without one the slices of a cluster are not used", "no client subscribes to it", "it is the only one",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("explain does not tell %q:\n%s", want, out)

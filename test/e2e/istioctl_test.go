@@ -155,6 +155,7 @@ func TestIstioctl(t *testing.T) {
 	e := envoy.Start(t, envoy.ADS{
 		Server: xdsAddress, Name: "cart-hub", Namespace: "shop",
 		Metadata: map[string]any{"CLUSTER_ID": "hub", "NAMESPACE": "shop", "ISTIO_VERSION": "1.32.0", "HTTP_PROXY_PORT": 15090},
+		Secrets:  envoy.Secrets(t),
 	}.Bootstrap())
 	e.WaitHosts(t, 20*time.Second, cartCluster, "10.4.0.1:8080")
 	picky, slow := startClient(t, "picky"), startClient(t, "slow")

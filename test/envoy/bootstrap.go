@@ -26,6 +26,9 @@ type ADS struct {
 	Region, Zone, SubZone string
 	// Metadata is the node's metadata, such as CLUSTER_ID, NETWORK, LABELS.
 	Metadata map[string]any
+	// Secrets is the address of a server that gives it its certificates, as an
+	// Istio proxy has one in its agent; "" if it has none.
+	Secrets string
 }
 
 // NodeID returns the node's id: TYPE~IP~NAME.NAMESPACE~NAMESPACE.svc.cluster.local.
@@ -57,14 +60,13 @@ type object = map[string]any
 // Bootstrap returns the bootstrap. It panics if Server is no IP:port.
 func (a ADS) Bootstrap() string {
 	a = a.withDefaults()
-	host, portText, err := net.SplitHostPort(a.Server)
-	port, err2 := strconv.Atoi(portText)
-	if err != nil || err2 != nil {
-		panic(fmt.Sprintf("envoy: %q is no IP:port", a.Server))
-	}
 	api := "DELTA_GRPC"
 	if a.SotW {
 		api = "GRPC"
+	}
+	clusters := []object{grpcCluster("xds", a.Server)}
+	if a.Secrets != "" {
+		clusters = append(clusters, grpcCluster("sds-grpc", a.Secrets))
 	}
 	fromADS := object{"resource_api_version": "V3", "ads": object{}}
 	b, err := json.MarshalIndent(object{
@@ -84,21 +86,31 @@ func (a ADS) Bootstrap() string {
 			"cds_config": fromADS,
 			"lds_config": fromADS,
 		},
-		"static_resources": object{"clusters": []object{{
-			"name": "xds", "type": "STATIC", "connect_timeout": "1s",
-			"load_assignment": object{"cluster_name": "xds", "endpoints": []object{{"lb_endpoints": []object{{
-				"endpoint": object{"address": object{"socket_address": object{"address": host, "port_value": port}}},
-			}}}}},
-			"typed_extension_protocol_options": object{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": object{
-				"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-				"explicit_http_config": object{"http2_protocol_options": object{
-					"connection_keepalive": object{"interval": "30s", "timeout": "5s"},
-				}},
-			}},
-		}}},
+		"static_resources": object{"clusters": clusters},
 	}, "", "  ")
 	if err != nil {
 		panic(fmt.Sprintf("envoy: metadata of the node: %v", err))
 	}
 	return string(b) + "\n"
+}
+
+// grpcCluster is a static cluster of one gRPC server.
+func grpcCluster(name, server string) object {
+	host, portText, err := net.SplitHostPort(server)
+	port, err2 := strconv.Atoi(portText)
+	if err != nil || err2 != nil {
+		panic(fmt.Sprintf("envoy: %q is no IP:port", server))
+	}
+	return object{
+		"name": name, "type": "STATIC", "connect_timeout": "1s",
+		"load_assignment": object{"cluster_name": name, "endpoints": []object{{"lb_endpoints": []object{{
+			"endpoint": object{"address": object{"socket_address": object{"address": host, "port_value": port}}},
+		}}}}},
+		"typed_extension_protocol_options": object{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": object{
+			"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+			"explicit_http_config": object{"http2_protocol_options": object{
+				"connection_keepalive": object{"interval": "30s", "timeout": "5s"},
+			}},
+		}},
+	}
 }

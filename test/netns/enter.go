@@ -73,10 +73,11 @@ func again(role string, flags uintptr) *exec.Cmd {
 func beOuter() int {
 	runtime.LockOSThread() // the death signal comes from this thread
 	cmd := again(roleInit, unix.CLONE_NEWNET|unix.CLONE_NEWPID|unix.CLONE_NEWNS)
+	signals := takeSignals()
 	if err := cmd.Start(); err != nil {
 		fail(fmt.Errorf("entering new namespaces: %w", err))
 	}
-	defer passSignals(cmd.Process)()
+	defer passSignals(signals, cmd.Process)()
 	_ = cmd.Wait() // the exit code tells all
 	return exitCode(cmd.ProcessState.Sys().(syscall.WaitStatus))
 }
@@ -93,10 +94,11 @@ func beInit(addresses []string) int {
 		fail(fmt.Errorf("setting up the namespaces: %w", err))
 	}
 	cmd := again(roleInner, 0)
+	signals := takeSignals()
 	if err := cmd.Start(); err != nil {
 		fail(fmt.Errorf("running inside: %w", err))
 	}
-	defer passSignals(cmd.Process)()
+	defer passSignals(signals, cmd.Process)()
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -130,11 +132,18 @@ func setUp(addresses []string) error {
 	return nil
 }
 
-// passSignals passes on the signals by which go test, or a person, ends a test
-// run, so that the tests are the ones to end, or to print their goroutines.
-func passSignals(to *os.Process) (stop func()) {
+// takeSignals catches the signals by which go test, or a person, ends a test run.
+// It comes before the next process is started: that one may be asked for its end,
+// by way of us, as soon as it runs.
+func takeSignals() chan os.Signal {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	return signals
+}
+
+// passSignals passes signals on, so that the tests are the ones to end, or to
+// print their goroutines.
+func passSignals(signals chan os.Signal, to *os.Process) (stop func()) {
 	go func() {
 		for s := range signals {
 			_ = to.Signal(s)
