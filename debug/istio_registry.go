@@ -102,7 +102,7 @@ func protocolName(p model.Protocol) string {
 // spiffe returns the identity that Istio gives to a service account. A name that
 // is an identity already, or has its namespace with it, is taken as it is.
 func spiffe(namespace, account string) string {
-	if account == "" || strings.HasPrefix(account, "spiffe://") {
+	if account == "" || strings.Contains(account, "://") {
 		return account
 	}
 	if ns, name, ok := strings.Cut(account, "/"); ok {

@@ -90,17 +90,18 @@ func (f EndpointFlags) Served() bool {
 }
 
 // Equal reports whether s and o mean the same, wherever their workloads are
-// stored. Version is left out, as is the order of Localities.
+// stored. Version is left out, as is the order of Localities, and a locality that
+// the slice gives and that of the workload overrules.
 func (s *Slice) Equal(o *Slice) bool {
 	return s == o || s.Cluster == o.Cluster && s.Object == o.Object && slices.Equal(s.Ports, o.Ports) && slices.Equal(s.Accounts, o.Accounts) &&
 		slices.EqualFunc(s.Endpoints, o.Endpoints, func(a, b Endpoint) bool {
-			return a.Addr == b.Addr && a.Weight == b.Weight && a.Flags == b.Flags && s.given(&a) == o.given(&b) &&
+			return a.Addr == b.Addr && a.Weight == b.Weight && a.Flags == b.Flags && s.Where(&a) == o.Where(&b) &&
 				(a.Workload == b.Workload || a.Workload.Equal(b.Workload))
 		})
 }
 
-// given returns the locality that the slice gave an endpoint.
-func (s *Slice) given(e *Endpoint) Locality {
+// Given returns the locality that the slice gave an endpoint.
+func (s *Slice) Given(e *Endpoint) Locality {
 	if int(e.Locality) < len(s.Localities) {
 		return s.Localities[e.Locality]
 	}
@@ -113,7 +114,7 @@ func (s *Slice) Where(e *Endpoint) Locality {
 	if w := e.Workload; w != nil && w.Placement != nil && w.Placement.Locality != "" {
 		return w.Placement.Locality
 	}
-	return s.given(e)
+	return s.Given(e)
 }
 
 // Port returns the number of the port that a slice has under a service port's

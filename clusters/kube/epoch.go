@@ -93,10 +93,11 @@ func (r *Registry) exchange(next *tables) {
 
 // interchangeable reports whether row a of an epoch may stand for row b of
 // another: they mean the same and point to the same pods. Pods find their
-// endpoints by pointer, so an equal one does not do.
+// endpoints by pointer, so an equal one does not do; and what the slice says of
+// the locality counts again once the pod says nothing.
 func interchangeable(a, b *model.Slice) bool {
 	return a.Equal(b) && slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y model.Endpoint) bool {
-		return x.Workload == y.Workload || x.Flags&model.EndpointMissing != 0
+		return a.Given(&x) == b.Given(&y) && (x.Workload == y.Workload || x.Flags&model.EndpointMissing != 0)
 	})
 }
 
