@@ -68,7 +68,7 @@ func ruleCases() []ruleCase {
 		})
 	}
 	most := wrapperspb.UInt32(1<<32 - 1)
-	elsewhere := &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Path{Path: "/x"}}
+	elsewhere := &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Path{Path: "/x"}} //nolint:staticcheck // grpc-go must refuse it
 	again := func(a *endpointv3.ClusterLoadAssignment) *endpointv3.LocalityLbEndpoints {
 		g := proto.Clone(a.Endpoints[0]).(*endpointv3.LocalityLbEndpoints)
 		g.Locality = &corev3.Locality{Region: "another"}

@@ -90,7 +90,6 @@ func NewServer(o Options) *Server {
 		grpc.MaxRecvMsgSize(o.Limits.MessageBytes),
 		grpc.MaxConcurrentStreams(uint32(min(o.Limits.ConnectionStreams, math.MaxInt32))),
 		grpc.ConnectionTimeout(o.Limits.FirstRequestTimeout),
-		grpc.SharedWriteBuffer(true),
 		// Without TLS it is taken from a pool only while there is something to read.
 		// An acknowledgement in the state-of-the-world variant is this long.
 		grpc.ReadBufferSize(16<<10),

@@ -24,7 +24,7 @@ func TestConfigOfClusters(t *testing.T) {
 	if err := os.WriteFile(file, []byte("clusterUndoWindow: 90s\nkubeconfigDir: /from/file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	misspelt := writeFile(t, t.TempDir(), "misspelt.yaml", "xds:\n  adress: x\nfoo: 1\n")
+	misspelt := writeFile(t, t.TempDir(), "misspelt.yaml", "xds:\n  addr: x\nfoo: 1\n")
 	for name, c := range map[string]struct {
 		args []string
 		want []string // in the output, or the error
@@ -35,7 +35,7 @@ func TestConfigOfClusters(t *testing.T) {
 		"flags win":         {[]string{"--config", file, "--cluster-undo-window", "0s", "--kubeconfig-dir", "/d"}, []string{"clusterUndoWindow: 0s\n", "kubeconfigDir: /d\n"}, false},
 		"a negative window": {[]string{"--cluster-undo-window", "-1s"}, []string{"clusterUndoWindow: must not be negative"}, true},
 		"no duration":       {[]string{"--cluster-undo-window", "10"}, []string{"cluster-undo-window"}, true},
-		"no such settings":  {[]string{"--config", misspelt}, []string{misspelt, `line 2: there is no setting "adress"`, "\n  line 3: there is no setting \"foo\"", "config reference"}, true},
+		"no such settings":  {[]string{"--config", misspelt}, []string{misspelt, `line 2: there is no setting "addr"`, "\n  line 3: there is no setting \"foo\"", "config reference"}, true},
 	} {
 		out, err := config(c.args...)
 		if c.fail != (err != nil) {

@@ -29,11 +29,11 @@ func lockDataDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("the data directory %s is in use by process %s: set another one with --data-dir (dataDir)", dir, strings.TrimSpace(string(owner)))
 	}
 	if err := f.Truncate(0); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("writing to the data directory %s: %w", dir, err)
 	}
 	if _, err := fmt.Fprintln(f, os.Getpid()); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("writing to the data directory %s: %w", dir, err)
 	}
 	return f, nil
